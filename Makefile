@@ -1,0 +1,51 @@
+# Each target sets up what it needs in .venv; CI calls these targets and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
+TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test test-core lint types guarantees speed clean
+
+demo: .venv/.demo
+	$(BIN)/locuscore demo
+
+test: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m pytest -n 2
+
+# The core alone: no optional package is installed, so a stray import fails here.
+test-core: .venv-core/.core
+	$(TEST_THREADS) .venv-core/bin/python -m pytest -m "not extra" tests
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+# The long statistical runs; their figures go into docs/.
+guarantees: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/consistency.py
+
+speed: .venv/.dev
+	$(BIN)/python benchmarks/speed.py
+
+.venv/.demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python $(PIP) -e ".[demo]"
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python $(PIP) -e ".[dev]"
+	touch $@ .venv/.demo
+
+.venv-core/.core: pyproject.toml constraints.txt
+	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core
+	.venv-core/bin/python $(PIP) -e . pytest hypothesis
+	touch $@
+
+clean:
+	rm -rf .venv .venv-core build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

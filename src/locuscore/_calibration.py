@@ -1,0 +1,48 @@
+"""From calibration tails to a level: the only place a rank is computed.
+
+Throughout, ``tail = P(Z >= z | x)`` is the survival function just below the realised loss; it
+equals ``1 - W`` of the paper where the law is continuous and counts the atom where it jumps.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from locuscore._protocols import FloatArray
+
+
+def conformal_rank(n: int, alpha: float) -> int:
+    """Rank ``k = ceil((1 - alpha) * (n + 1))`` of the calibrating order statistic among n values.
+
+    Exact in the decimal `alpha` as it is written: floating point is one too high for some pairs,
+    such as n = 9 and alpha = 0.7.
+    """
+    return math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
+
+
+def smallest_n(alpha: float) -> int:
+    """Smallest number of calibration rows that gives a finite bound at `alpha`."""
+    return math.ceil(1 / Fraction(str(float(alpha)))) - 1
+
+
+def calibrated_level(tail: FloatArray, alpha: float) -> float:
+    """Survival level at which the predictive law of the loss is inverted.
+
+    The k-th largest calibration tail with ``k = ceil((1 - alpha) * (n + 1))``, or 0 when ``k > n``.
+    Gives marginal validity (Theorem 1) for exchangeable rows.
+    """
+    n = len(tail)
+    k = conformal_rank(n, alpha)
+    return 0.0 if k > n else float(np.partition(tail, n - k)[n - k])
+
+
+def smallest_alpha(tail: FloatArray, survival: FloatArray) -> FloatArray:
+    """Smallest alpha whose bound is at most tau, from ``survival = P(Z > tau | x)``.
+
+    ``(1 + #{i : tail_i <= survival}) / (n + 1)``; the sorted tails are searched, so memory does
+    not grow with the number of calibration rows. ``loss_bound <= tau`` exactly when this is ``<=
+    alpha``.
+    """
+    below = np.searchsorted(np.sort(tail), survival, side="right")
+    return np.asarray((1.0 + below) / (len(tail) + 1.0), dtype=np.float64)

@@ -1,0 +1,140 @@
+"""One law of the loss per row: draws averaged or enveloped, support applied, rounding guarded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from locuscore._draws import average
+from locuscore._numeric import kth_largest, raise_until_below
+from locuscore._protocols import FloatArray, IntArray, LossDraws
+
+SMALLEST_SURVIVAL = 1e-300
+
+
+@dataclass(frozen=True)
+class Support:
+    """The values a loss can take: an interval, or the finite set `points` (sorted)."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    points: FloatArray | None = None
+
+    def contains(self, z: FloatArray) -> np.ndarray:
+        """Whether each loss can occur."""
+        if self.points is not None:
+            return np.isin(z, self.points)
+        return (z >= self.low) & (z <= self.high)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The smallest survival any law may have: below `start` a constant, then falling like 1 / z.
+
+    Keeps a law from ending early (a normal tail rounds to zero 38 deviations out, and one such
+    calibration row would turn every bound into infinity).
+    """
+
+    start: float
+    scale: float
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        """Smallest survival at z."""
+        return SMALLEST_SURVIVAL / (1.0 + np.maximum(z - self.start, 0.0) / self.scale)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        """Upper inverse of `sf`."""
+        with np.errstate(divide="ignore", over="ignore"):
+            beyond = self.start + self.scale * (SMALLEST_SURVIVAL / level - 1.0)
+        return np.where(level > SMALLEST_SURVIVAL, -np.inf, beyond)
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """One law of the loss per row.
+
+    The draws' mean, or, where `gamma` (one level per row) is given, their gamma-envelope: the
+    ``r``-th largest draw survival with ``r = max(1, ceil(gamma * n_draws))``, whose inverse is
+    the ``r``-th largest draw inverse.
+
+    Shapes: for n rows, a scalar or an array of shape (n,) gives (n,); (1, m) or (n, m) gives (n,
+    m).
+    """
+
+    draws: LossDraws
+    gamma: FloatArray | None = None
+    support: Support = Support()
+    floor: Floor | None = None
+
+    def __len__(self) -> int:
+        return self.draws.shape[0]
+
+    def sf(self, z: FloatArray | float) -> FloatArray:
+        """``P(Z > z | x)``."""
+        return self._columnwise(self._sf, z)
+
+    def cdf(self, z: FloatArray | float) -> FloatArray:
+        """``P(Z <= z | x)``."""
+        return 1.0 - self.sf(z)
+
+    def isf(self, level: FloatArray | float) -> FloatArray:
+        """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
+        return self._columnwise(self._isf, level)
+
+    def ppf(self, probability: FloatArray | float) -> FloatArray:
+        """Upper quantile: ``isf(1 - probability)``."""
+        return self.isf(1.0 - np.asarray(probability, dtype=np.float64))
+
+    def tail(self, z: FloatArray | float) -> FloatArray:
+        """``P(Z >= z | x)``, atom included; ``tail(z) >= s`` exactly when ``z <= isf(s)``."""
+        return self.sf(np.nextafter(np.asarray(z, dtype=np.float64), -np.inf))
+
+    @cached_property
+    def _reduced(self) -> LossDraws:
+        return average(self.draws) if self.gamma is None else self.draws
+
+    @cached_property
+    def _rank(self) -> IntArray:
+        n, n_draws = self._reduced.shape
+        if self.gamma is None:
+            return np.ones(n, dtype=np.int64)
+        return np.maximum(1, np.ceil(self.gamma * n_draws)).astype(np.int64)
+
+    def _columnwise(
+        self, function: Callable[[FloatArray], FloatArray], argument: FloatArray | float
+    ) -> FloatArray:
+        values = np.asarray(argument, dtype=np.float64)
+        if values.ndim < 2:
+            return function(np.broadcast_to(values, len(self))[:, None])[:, 0]
+        full = np.broadcast_to(values, (len(self), values.shape[1]))
+        columns = [function(full[:, [j]]) for j in range(full.shape[1])]
+        return np.hstack(columns) if columns else np.empty(full.shape)
+
+    def _reduce(self, values: FloatArray) -> FloatArray:
+        return values if values.shape[1] == 1 else kth_largest(values, self._rank)
+
+    def _raw_sf(self, z: FloatArray) -> FloatArray:
+        survival = self._reduce(self._reduced.sf(z))
+        return survival if self.floor is None else np.maximum(survival, self.floor.sf(z))
+
+    def _sf(self, z: FloatArray) -> FloatArray:
+        points = self.support.points
+        if points is not None:
+            # P(Z > z) is the tail at the next attainable loss.
+            following = np.append(points, np.inf)[np.searchsorted(points, z, side="right")]
+            z = np.nextafter(following, -np.inf)
+        survival = np.where(np.isposinf(z), 0.0, self._raw_sf(z))
+        survival = np.where(z < self.support.low, 1.0, survival)
+        return np.where(z >= self.support.high, 0.0, survival)
+
+    def _isf(self, level: FloatArray) -> FloatArray:
+        bound = self._reduce(self._reduced.isf(level))
+        if self.floor is not None:
+            bound = np.maximum(bound, self.floor.isf(level))
+        bound = np.where(level > 0, raise_until_below(self._raw_sf, level, bound), np.inf)
+        points = self.support.points
+        if points is not None:
+            attainable = np.searchsorted(points, bound, side="right") - 1
+            return points[np.maximum(attainable, 0)]
+        return np.clip(bound, self.support.low, self.support.high)

@@ -1,0 +1,319 @@
+"""Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
+from locuscore._distribution import Floor, LossDistribution
+from locuscore._draws import smallest_scale
+from locuscore._frames import as_rows, like_rows, n_rows, take_rows
+from locuscore._losses import Loss, resolve_loss, resolve_support
+from locuscore._numeric import row_blocks
+from locuscore._predictor import check_predictor, class_codes, predict, predict_proba
+from locuscore._protocols import FloatArray, GammaModel, IntArray, LossEngine, Rows
+from locuscore._random import seeded, spawn_seeds
+from locuscore._signals import SignalChoice, fit_signals
+from locuscore._validation import (
+    LocusWarning,
+    check_alpha,
+    check_losses,
+    check_targets,
+    check_tau,
+)
+from locuscore.engines import default_engine
+
+MOST_ROWS_AT_ONCE = 65_536
+
+
+class Locus(BaseEstimator):
+    """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
+
+    `fit` splits the labelled rows into D1 and D2, models the law of the loss on D1 and calibrates
+    it on D2. Then, over new rows exchangeable with those of D2, ``P(Z <= loss_bound(X, alpha)) >=
+    1 - alpha`` in finite samples, whatever the predictor, the engine and the data are (Theorem
+    1).
+
+    Parameters
+    ----------
+    predictor
+        A fitted object with ``predict``, a function of X, or ``prediction_column(name)``. It is
+        never fitted or changed here, and `clone` keeps it by reference. It must not have been
+        trained on the rows given to `fit`.
+    loss
+        ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
+        ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
+    engine
+        A model of the loss, see `locuscore.engines`; None for the default, a `Forest`.
+    signals
+        What the engine sees: ``"all"`` (x, g(x) and the spread of g's members), ``"x"`` (x alone,
+        the paper's setting), or a function of X that returns a float matrix.
+    gamma
+        None for the average of the engine's draws, or a model such as `KNNGamma` for their
+        envelope.
+    support
+        Values the loss can take: a pair (low, high), or a set. None for the loss's own.
+    calibration_size
+        Share (float) or number (int) of rows in D2, or the positions of these rows.
+    random_state
+        Seed of the split and the engine.
+
+    Attributes
+    ----------
+    engine_, gamma_, signals_, loss_, support_
+        The fitted parts.
+    tails_
+        ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
+    fit_rows_, calibration_rows_
+        Positions of D1 and D2 in the rows given to `fit`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1000, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=1000)
+    >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X, y)
+    >>> safe, risky = locus.loss_bound([[0.5, 0.1], [0.5, 0.9]], alpha=0.1)
+    >>> bool(safe < risky)
+    True
+    """
+
+    def __init__(
+        self,
+        predictor: Any,
+        *,
+        loss: str | Loss | Callable[[Any, Any], Any] = "absolute",
+        engine: LossEngine | None = None,
+        signals: SignalChoice = "all",
+        gamma: GammaModel | None = None,
+        support: Any = None,
+        calibration_size: float | int | ArrayLike = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self.predictor = predictor
+        self.loss = loss
+        self.engine = engine
+        self.signals = signals
+        self.gamma = gamma
+        self.support = support
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+
+    def __sklearn_clone__(self) -> Self:
+        # The predictor is deployed: a clone that lost its fit would be useless.
+        params = self.get_params(deep=False)
+        predictor = params.pop("predictor")
+        return type(self)(predictor, **{k: clone(v, safe=False) for k, v in params.items()})
+
+    def fit(self, X: Rows, y: ArrayLike) -> Self:
+        """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2."""
+        X = self._check_rows(X, reset=True)
+        check_predictor(self.predictor)
+        return self._fit(X, self._losses(X, y))
+
+    def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
+        """Fit from losses that were logged with their rows; the loss function is not called."""
+        X = self._check_rows(X, reset=True)
+        check_predictor(self.predictor)
+        z = check_losses(z, n_rows(X), "z")
+        return self._fit(X, self._check_support(z))
+
+    def predict(self, X: Rows) -> Any:
+        """Return g(X): the wrapper can stand where the predictor stood."""
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        return getattr(self.predictor, "predict", self.predictor)(X)
+
+    def losses(self, X: Rows, y: ArrayLike) -> Any:
+        """Realised losses of the predictor on labelled rows."""
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        return like_rows(X, self._losses(X, y), ["loss"])
+
+    def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
+        """Upper bound U_alpha(x) on the loss of each row.
+
+        ``U = sup{z : P(Z > z | x) >= level(alpha)}``; at most a share alpha of new losses exceed
+        it (Theorem 1). One alpha gives shape (n,), a sequence of m gives (n, m); a frame gives a
+        series or a frame with its index. Infinite, with a warning, where D2 has too few rows for
+        alpha.
+        """
+        check_is_fitted(self)
+        alphas = check_alpha(alpha)
+        levels = [self._level(a) for a in np.atleast_1d(alphas)]
+        names = [f"bound_{a:g}" for a in np.atleast_1d(alphas)]
+        return self._per_row(X, lambda dist: dist.isf(np.array([levels])), alphas.ndim, names)
+
+    def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
+        """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
+
+        ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. Accepting rows where it is at most alpha
+        is accepting rows with ``loss_bound <= tau``, so ``P(Z > tau and accepted) <= alpha``
+        (Theorem 3). Shapes as in `loss_bound`.
+        """
+        check_is_fitted(self)
+        taus = check_tau(tau)
+        names = [f"exceedance_{t:g}" for t in np.atleast_1d(taus)]
+
+        def evaluate(dist: LossDistribution) -> FloatArray:
+            return smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
+
+        return self._per_row(X, evaluate, taus.ndim, names)
+
+    def loss_dist(self, X: Rows) -> LossDistribution:
+        """Predictive law of the loss at each row, before calibration: a function of D1 alone.
+
+        Holds the draws of all rows in memory; for many rows prefer `loss_bound` and `exceedance`,
+        which work in blocks.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        if not n_rows(X):
+            raise ValueError("loss_dist needs at least one row; got an empty X.")
+        return self._dist(self.signals_(X))
+
+    def _fit(self, X: Rows, z: FloatArray) -> Self:
+        split_seed, engine_seed = spawn_seeds(self.random_state, 2)
+        self.fit_rows_, self.calibration_rows_ = self._split(len(z), split_seed)
+        X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
+        self.signals_ = fit_signals(self.signals, self.predictor, X_fit)
+        S_fit = self.signals_(X_fit)
+        self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
+        self.engine_ = seeded(self.engine or default_engine(), engine_seed).fit(S_fit, z_fit)
+        self.gamma_ = None if self.gamma is None else clone(self.gamma).fit(S_fit)
+        self._calibrate(take_rows(X, self.calibration_rows_), z[self.calibration_rows_])
+        return self
+
+    def _calibrate(self, X_cal: Rows, z_cal: FloatArray) -> None:
+        tails = np.empty(len(z_cal))
+        for rows, dist in self._blocks(X_cal):
+            z = z_cal[rows]
+            tails[rows] = dist.tail(z)
+            # Free and deterministic: each row is covered at its own level, so k are at every alpha.
+            missed = z > dist.isf(tails[rows]) + 1e-9 * np.abs(z)
+            if missed.any() or np.isnan(tails[rows]).any():
+                raise RuntimeError(
+                    f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls below "
+                    f"the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf is not a number. "
+                    "Run locuscore.testing.check_engine on it."
+                )
+        self.tails_ = np.sort(tails)
+
+    def _split(self, n: int, seed: int) -> tuple[IntArray, IntArray]:
+        size = self.calibration_size
+        if np.ndim(size) > 0:
+            cal = np.unique(np.asarray(size))
+            if cal.dtype.kind not in "iu" or cal.min() < 0 or cal.max() >= n:
+                raise ValueError(
+                    f"calibration_size as positions must hold whole numbers in [0, {n})."
+                )
+        else:
+            n_cal = size if isinstance(size, int | np.integer) else round(float(size) * n)  # type: ignore[arg-type]
+            if isinstance(size, float) and not 0 < size < 1:
+                raise ValueError(f"calibration_size as a share lies between 0 and 1; got {size}.")
+            n_cal = max(1, int(n_cal))
+            cal = np.sort(np.random.default_rng(seed).permutation(n)[:n_cal])
+        fit = np.setdiff1d(np.arange(n), cal)
+        if len(fit) < 2:
+            raise ValueError(
+                f"fit needs at least 2 rows to model the loss and 1 to calibrate it; got "
+                f"n_samples = {n} with calibration_size = {size!r}. Pass more labelled rows."
+            )
+        return fit, cal.astype(np.int64)
+
+    def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
+        X = as_rows(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset and not n_rows(X):
+            raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
+        return X
+
+    def _losses(self, X: Rows, y: ArrayLike) -> FloatArray:
+        loss = resolve_loss(self.loss)
+        y = check_targets(y, n_rows(X), numeric=loss.reads == "numbers")
+        if loss.reads == "probabilities":
+            z = loss(class_codes(self.predictor, y), predict_proba(self.predictor, X))
+        elif loss.reads == "codes":
+            labels = predict(self.predictor, X)
+            z = loss(class_codes(self.predictor, y), class_codes(self.predictor, labels))
+        else:
+            z = loss(y, predict(self.predictor, X))
+        return self._check_support(check_losses(z, n_rows(X)))
+
+    def _check_support(self, z: FloatArray) -> FloatArray:
+        self.support_ = resolve_support(self.support, resolve_loss(self.loss).support)
+        outside = ~self.support_.contains(z)
+        if outside.any():
+            raise ValueError(
+                f"{int(outside.sum())} losses out of {len(z)} lie outside the support {self.support_}, "
+                f"for instance {z[outside][0]}. Correct the loss, or declare its support."
+            )
+        return z
+
+    def _level(self, alpha: float) -> float:
+        n = len(self.tails_)
+        if conformal_rank(n, alpha) > n and np.isinf(self.support_.high):
+            warnings.warn(
+                f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is infinite. "
+                f"At least {smallest_n(alpha)} are needed.",
+                LocusWarning,
+                stacklevel=3,
+            )
+        return calibrated_level(self.tails_, alpha)
+
+    def _dist(self, S: FloatArray) -> LossDistribution:
+        draws = self.engine_.predict_draws(S)
+        gamma = None if self.gamma_ is None else self.gamma_.predict(S)
+        if gamma is not None and draws.shape[1] == 1:
+            raise ValueError(
+                f"gamma needs an engine with several draws, but {type(self.engine_).__name__} has "
+                "one; wrap it: engines.Bagged(engine)."
+            )
+        return LossDistribution(draws, gamma, self.support_, self.floor_)
+
+    def _blocks(self, X: Rows) -> Iterator[tuple[slice, LossDistribution]]:
+        """Laws of the loss for consecutive rows, few enough at a time to bound memory."""
+        for outer in row_blocks(n_rows(X), self.n_features_in_, MOST_ROWS_AT_ONCE):
+            S = self.signals_(take_rows(X, outer))
+            width = _floats_per_row(self.engine_.predict_draws(S[:1]))
+            for inner in row_blocks(len(S), width):
+                start, stop = outer.start + inner.start, outer.start + inner.stop
+                yield slice(start, stop), self._dist(S[inner])
+
+    def _per_row(
+        self,
+        X: Rows,
+        function: Callable[[LossDistribution], FloatArray],
+        ndim: int,
+        names: Sequence[str],
+    ) -> Any:
+        """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
+        X = self._check_rows(X)
+        out = np.empty((n_rows(X), len(names)))
+        for rows, dist in self._blocks(X):
+            out[rows] = function(dist)
+        return like_rows(X, out if ndim else out[:, 0], names)
+
+
+def _floats_per_row(draws: Any) -> int:
+    """Count the numbers that describe one row's laws."""
+    return sum(v.size for v in _arrays(draws)) or draws.shape[1]
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif hasattr(value, "__dict__"):
+        yield from _arrays(list(vars(value).values()))

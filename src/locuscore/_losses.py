@@ -1,0 +1,142 @@
+"""Losses: functions ``(y_true, y_pred) -> z``, and what each reads from the predictor."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._distribution import Support
+from locuscore._protocols import FloatArray
+
+Reads = Literal["numbers", "labels", "codes", "probabilities", "anything"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss function with the support of its values and what it reads.
+
+    `reads` says what `function` is given: numbers, labels as they are, class codes (positions in
+    the predictor's ``classes_``), a code and a matrix of probabilities, or whatever came.
+    """
+
+    name: str
+    function: Callable[[Any, Any], Any]
+    support: Support
+    reads: Reads
+
+    def __call__(self, y_true: Any, y_pred: Any) -> Any:
+        return self.function(y_true, y_pred)
+
+
+def pinball(level: float) -> Loss:
+    """Pinball loss of a quantile prediction: ``max(level * (y - q), (level - 1) * (y - q))``."""
+    if not 0 < level < 1:
+        raise ValueError(
+            f"the level of a pinball loss lies strictly between 0 and 1; got {level!r}."
+        )
+
+    def function(y: FloatArray, q: FloatArray) -> FloatArray:
+        return np.maximum(level * (y - q), (level - 1) * (y - q))
+
+    return Loss(f"pinball({level})", function, _NON_NEGATIVE, "numbers")
+
+
+def cost(matrix: ArrayLike) -> Loss:
+    """Cost of predicting class j (column) when the class is i (row), ``matrix[i, j]``.
+
+    Rows and columns follow the predictor's ``classes_``, or 0, 1, 2, ... where it has none.
+    """
+    costs = np.asarray(matrix, dtype=np.float64)
+    if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
+        raise ValueError(f"a cost matrix is square and finite; got shape {costs.shape}.")
+
+    def function(y: np.ndarray, label: np.ndarray) -> FloatArray:
+        largest = max(y.max(initial=0), label.max(initial=0))
+        if largest >= len(costs):
+            raise ValueError(
+                f"the cost matrix has {len(costs)} classes, but class number {largest} occurs "
+                "(classes are counted from 0)."
+            )
+        return costs[y, label]
+
+    return Loss("cost", function, finite_support(costs.ravel()), "codes")
+
+
+def finite_support(values: Iterable[float]) -> Support:
+    """Return the support that consists of these values."""
+    points = np.unique(np.asarray(list(values), dtype=np.float64))
+    return Support(float(points[0]), float(points[-1]), points)
+
+
+def _absolute(y: FloatArray, prediction: FloatArray) -> FloatArray:
+    return np.abs(y - prediction)
+
+
+def _squared(y: FloatArray, prediction: FloatArray) -> FloatArray:
+    return (y - prediction) ** 2
+
+
+def _zero_one(y: np.ndarray, label: np.ndarray) -> FloatArray:
+    return np.asarray(y != label, dtype=np.float64)
+
+
+def _log(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
+    chosen = probabilities[np.arange(len(code)), code]
+    return -np.log(np.maximum(chosen, np.finfo(np.float64).eps))
+
+
+def _brier(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
+    truth = np.zeros_like(probabilities)
+    truth[np.arange(len(code)), code] = 1.0
+    return ((probabilities - truth) ** 2).sum(axis=1)
+
+
+_NON_NEGATIVE = Support(low=0.0)
+_NAMED = {
+    loss.name: loss
+    for loss in (
+        Loss("absolute", _absolute, _NON_NEGATIVE, "numbers"),
+        Loss("squared", _squared, _NON_NEGATIVE, "numbers"),
+        Loss("zero_one", _zero_one, finite_support([0.0, 1.0]), "labels"),
+        Loss("log", _log, _NON_NEGATIVE, "probabilities"),
+        Loss("brier", _brier, Support(0.0, 2.0), "probabilities"),
+    )
+}
+
+
+def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any]) -> Loss:
+    """Return the loss of this name, or the given function as a loss."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str):
+        if loss not in _NAMED:
+            raise ValueError(
+                f"unknown loss {loss!r}; expected one of {sorted(_NAMED)}, pinball(level), "
+                "cost(matrix), or a function (y_true, y_pred) -> z."
+            )
+        return _NAMED[loss]
+    if not callable(loss):
+        raise TypeError(f"loss must be a name or a function (y_true, y_pred) -> z; got {loss!r}.")
+    return Loss(getattr(loss, "__name__", "custom"), loss, Support(), "anything")
+
+
+def resolve_support(support: Any, default: Support) -> Support:
+    """Return a declared support: a pair (low, high), a set of values, or the loss's own."""
+    if support is None:
+        return default
+    if isinstance(support, set | frozenset | range):
+        if not support:
+            raise ValueError("a declared support must not be empty.")
+        return finite_support(support)
+    try:
+        low, high = (float(end) for end in support)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "support must be a pair (low, high), or a set of the values the loss can take; "
+            f"got {support!r}."
+        ) from None
+    if not low < high:
+        raise ValueError(f"support must be a pair with low < high; got {support!r}.")
+    return Support(low, high)

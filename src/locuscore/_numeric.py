@@ -1,0 +1,100 @@
+"""Order statistics, exact upper inverses and memory-bounded blocks of rows."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from locuscore._protocols import FloatArray, IntArray
+
+BLOCK_FLOATS = 4_000_000  # 32 MB: what one temporary array of a block may hold
+SAME_PLACE = 1e-11  # relative width at which a bracket counts as closed
+SAME_LEVEL = 1e-7  # relative drop of a survival function inside it that is no jump
+
+
+def kth_largest(values: FloatArray, k: IntArray) -> FloatArray:
+    """Return the k-th largest value of each row (k counts from 1, one per row), as a column."""
+    ordered = np.sort(values, axis=1)
+    return np.take_along_axis(ordered, (values.shape[1] - k)[:, None], axis=1)
+
+
+def row_blocks(n: int, floats_per_row: int, most: int | None = None) -> Iterator[slice]:
+    """Cut n rows into slices whose arrays of `floats_per_row` stay within a fixed size."""
+    size = max(1, BLOCK_FLOATS // max(1, floats_per_row))
+    size = size if most is None else min(size, most)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def raise_until_below(
+    sf: Callable[[FloatArray], FloatArray], level: FloatArray, value: FloatArray
+) -> FloatArray:
+    """Raise each value by ulps, more of them each time, until ``sf(value) < level``.
+
+    A rounded inverse may stop short of its level; the calibration row that set the level would then
+    be missed. Levels that no value can fall below are left alone.
+    """
+    value = value.copy()
+    step = np.spacing(np.abs(value))
+    for attempt in range(300):  # 2 ** (8 * 270) crosses the whole range of a float
+        short = (sf(value) >= level) & np.isfinite(value) & (level > 0)
+        if not short.any():
+            break
+        value = np.where(short, value + step, value)
+        step = np.where(short, step * (2.0 if attempt < 30 else 2.0**8), step)
+    return value
+
+
+def invert(
+    sf: Callable[[FloatArray], FloatArray], level: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Smallest z in each bracket with ``sf(z) < level``, from its upper side.
+
+    Chandrupatla's method (inverse quadratic steps, halving where they cannot be trusted) on all
+    rows at once. The right end of the final bracket is returned, so the result never undershoots.
+    Where `sf` jumps inside a closed bracket, halving goes on until the ends are neighbouring
+    floats.
+    """
+    b, fb = low, sf(low) - level  # the end where the sign is known to change last
+    a, fa = high, sf(high) - level
+    # Without a change of sign the bracket's own end is the answer; see `raise_until_below`.
+    done = (fb < 0) | (fa >= 0) | ~np.isfinite(a) | ~np.isfinite(b)
+    answer = np.where(fb < 0, b, a)
+    c, fc = a, fa
+    share = np.full(np.shape(a), 0.5)
+    for _ in range(200):
+        right, left = np.where(fa < 0, a, b), np.where(fa < 0, b, a)
+        answer = np.where(done, answer, right)
+        with np.errstate(invalid="ignore"):
+            width = right - left
+        drop = np.abs(fa - fb)
+        closed = (width <= SAME_PLACE * np.maximum(np.abs(left), np.abs(right))) & (
+            drop <= SAME_LEVEL * level
+        )
+        done = done | closed | (np.nextafter(left, np.inf) >= right)
+        if done.all():
+            break
+        trial = np.where(done, answer, a + share * (b - a))
+        ft = sf(trial) - level
+        same = (ft < 0) == (fa < 0)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = trial, ft
+        share = _next_share(a, fa, b, fb, c, fc)
+    return answer
+
+
+def _next_share(
+    a: FloatArray, fa: FloatArray, b: FloatArray, fb: FloatArray, c: FloatArray, fc: FloatArray
+) -> FloatArray:
+    """How far from a to b the next trial lies (Chandrupatla 1997, eq. 1 to 3)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        xi = (a - b) / (c - b)
+        phi = (fa - fb) / (fc - fb)
+        trusted = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        quadratic = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (
+            fc - fb
+        )
+        edge = 0.5 * SAME_PLACE * np.abs(a) / np.abs(b - a)
+    share = np.where(trusted & np.isfinite(quadratic), quadratic, 0.5)
+    edge = np.clip(np.nan_to_num(edge, nan=0.5, posinf=0.5), 0.0, 0.5)
+    return np.clip(share, edge, 1 - edge)

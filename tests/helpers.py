@@ -1,0 +1,18 @@
+"""What several test files share: exact comparisons and exact statistical tests."""
+
+import numpy as np
+from scipy.stats import binomtest
+
+SMALLEST_P = 1e-6
+
+
+def assert_close(actual, expected, rtol=0.0, atol=0.0):
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
+
+
+def assert_binomial(successes, trials, probability, alternative="two-sided"):
+    """Fail if the count is incompatible with the probability (exact test, p below 1e-6)."""
+    p_value = binomtest(int(successes), int(trials), probability, alternative).pvalue
+    assert p_value > SMALLEST_P, (
+        f"{successes} of {trials} = {successes / trials:.4f} against {probability:.4f}, p = {p_value:.2g}"
+    )
