@@ -16,7 +16,7 @@ from locuscore._frames import as_rows, like_rows, n_rows, take_rows
 from locuscore._losses import Loss, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks
 from locuscore._predictor import check_predictor, class_codes, predict, predict_proba
-from locuscore._protocols import FloatArray, GammaModel, IntArray, LossEngine, Rows
+from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._validation import (
@@ -202,8 +202,9 @@ class Locus(BaseEstimator):
             missed = z > dist.isf(tails[rows]) + 1e-9 * np.abs(z)
             if missed.any() or np.isnan(tails[rows]).any():
                 raise RuntimeError(
-                    f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls below "
-                    f"the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf is not a number. "
+                    f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls "
+                    f"below the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf "
+                    "is not a number. "
                     "Run locuscore.testing.check_engine on it."
                 )
         self.tails_ = np.sort(tails)
@@ -254,8 +255,8 @@ class Locus(BaseEstimator):
         outside = ~self.support_.contains(z)
         if outside.any():
             raise ValueError(
-                f"{int(outside.sum())} losses out of {len(z)} lie outside the support {self.support_}, "
-                f"for instance {z[outside][0]}. Correct the loss, or declare its support."
+                f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
+                f"{self.support_}, for instance {z[outside][0]}. Correct the loss, or declare its support."
             )
         return z
 
@@ -304,16 +305,13 @@ class Locus(BaseEstimator):
         return like_rows(X, out if ndim else out[:, 0], names)
 
 
-def _floats_per_row(draws: Any) -> int:
-    """Count the numbers that describe one row's laws."""
-    return sum(v.size for v in _arrays(draws)) or draws.shape[1]
+def _floats_per_row(draws: LossDraws) -> int:
+    """Count the numbers that describe the laws of a single row, given as `draws`."""
+    return max(_own_size(draws), draws.shape[1])
 
 
-def _arrays(value: Any) -> Iterator[np.ndarray]:
+def _own_size(value: Any) -> int:
     if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _arrays(item)
-    elif hasattr(value, "__dict__"):
-        yield from _arrays(list(vars(value).values()))
+        return value.size if len(value) == 1 else 0  # longer arrays are shared by all rows
+    parts = value if isinstance(value, list | tuple) else getattr(value, "__dict__", {}).values()
+    return sum(_own_size(part) for part in parts)
