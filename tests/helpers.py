@@ -14,5 +14,6 @@ def assert_binomial(successes, trials, probability, alternative="two-sided"):
     """Fail if the count is incompatible with the probability (exact test, p below 1e-6)."""
     p_value = binomtest(int(successes), int(trials), probability, alternative).pvalue
     assert p_value > SMALLEST_P, (
-        f"{successes} of {trials} = {successes / trials:.4f} against {probability:.4f}, p = {p_value:.2g}"
+        f"{successes} of {trials} = {successes / trials:.4f} against {probability:.4f}, "
+        f"p = {p_value:.2g}"
     )

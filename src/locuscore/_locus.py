@@ -256,7 +256,8 @@ class Locus(BaseEstimator):
         if outside.any():
             raise ValueError(
                 f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
-                f"{self.support_}, for instance {z[outside][0]}. Correct the loss, or declare its support."
+                f"{self.support_}, for instance {z[outside][0]}. Correct the loss, or declare "
+                "its support."
             )
         return z
 

@@ -17,9 +17,9 @@ class Forest(BaseEstimator):
     """Leaf samples of a random forest grown on the ranks of the losses; one draw per tree.
 
     Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it,
-    so every draw is a step law with equal weights, and the average over trees is the leaf-weight law.
-    Beyond a row's largest point the law falls off like a power with the row's own scale. Ranks make
-    the splits blind to outliers and to the unit of the loss. Takes missing values.
+    so every draw is a step law with equal weights, and the average over trees is the leaf-weight
+    law. Beyond a row's largest point the law falls off like a power with the row's own scale. Ranks
+    make the splits blind to outliers and to the unit of the loss. Takes missing values.
 
     The gamma-envelope of step laws takes few distinct values, so calibration tails tie and coverage
     lies somewhat above its target: valid, coarser. More points and larger leaves refine it.

@@ -1,0 +1,125 @@
+"""The benchmark's datasets: file, checksum, expected shape, target and features.
+
+The files are not part of the project. Put them in one folder and name it by the environment variable
+LOCUSCORE_DATA; by default a folder `shared/data/raw` beside the repository is looked for.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+FOLDER = Path(
+    os.environ.get("LOCUSCORE_DATA", Path(__file__).parents[2] / "shared" / "data" / "raw")
+)
+
+
+def _bike(frame: pd.DataFrame) -> pd.DataFrame:
+    when = pd.to_datetime(frame["datetime"]).dt
+    times = {"hour": when.hour, "day": when.day_of_week, "month": when.month, "year": when.year}
+    return frame.drop(columns=["datetime", "casual", "registered"]).assign(**times)
+
+
+def _without(*columns: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda frame: frame.drop(columns=list(columns))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where a table comes from, what it must look like, and how its features are made."""
+
+    target: str
+    shape: tuple[int, int]  # after processing, target not counted
+    sha256: str  # of the compressed file
+    source: str
+    process: Callable[[pd.DataFrame], pd.DataFrame] = _without()
+
+
+DATASETS = {
+    "airfoil": Dataset(
+        "scaled_sound_pressure",
+        (1503, 5),
+        "abfed46bff72b61989291640d2b6a82f2c51475f475e92d4c23aef1f4b60d4f2",
+        "UCI, Airfoil Self-Noise",
+    ),
+    "bike": Dataset(
+        "count",
+        (10886, 12),
+        "4883db9b34b59a8b691249bb26a7a93afcf6200ad2003c479d0adfaa8187100e",
+        "Kaggle, Bike Sharing Demand",
+        _bike,
+    ),
+    "concrete": Dataset(
+        "Concrete compressive strength(MPa, megapascals)",
+        (1030, 8),
+        "e82ab395d95d1e38d3530879b9569adc7e6b67c76124d9c5e8b400b46b9b523d",
+        "UCI, Concrete Compressive Strength",
+    ),
+    "cycle": Dataset(
+        "PE",
+        (9568, 4),
+        "250d47d9531f2a24100c9a0d5ca090e8ad4d2f5bab432d12895c590b3108f7bf",
+        "UCI, Combined Cycle Power Plant",
+    ),
+    "electric": Dataset(
+        "stab",
+        (10000, 12),
+        "979c0e6ec45ded173680810b1a671850240a9d18190ab3af2b1a9415781ae98f",
+        "UCI, Electrical Grid Stability Simulated Data",
+        _without("stabf"),
+    ),
+    "homes": Dataset(
+        "price",
+        (21613, 17),
+        "631dcd71476768eb23ce700b55945be75b707464412b2b99da550e1dea7c873d",
+        "Kaggle, House Sales in King County",
+        _without("id", "date", "zipcode"),
+    ),
+    "protein": Dataset(
+        "RMSD",
+        (45730, 9),
+        "7a53d7b8ccac466197a08146a49d56b30f242493ea82887cf7b35c9161246ef1",
+        "UCI, Physicochemical Properties of Protein Tertiary Structure",
+    ),
+    "superconductivity": Dataset(
+        "critical_temp",
+        (21263, 76),
+        "d01282c2313334cc11678c8a31df2d440b614bcaab82f0c07b35e445808639b7",
+        "UCI, Superconductivty Data (five of its 81 features are missing here)",
+    ),
+    "winered": Dataset(
+        "quality",
+        (1599, 11),
+        "12bc0d3491bf7e10776e0415b65b38cc8452aca2cae0a01e028e6fce895f133e",
+        "UCI, Wine Quality (red)",
+    ),
+    "winewhite": Dataset(
+        "quality",
+        (4898, 11),
+        "223d5346ff2a1f6da40ccdb94bfcf03f4e78e24aa772f8eff83b178b70ba61e8",
+        "UCI, Wine Quality (white)",
+    ),
+}
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and target of one dataset, verified against its checksum and shape."""
+    dataset = DATASETS[name]
+    path = FOLDER / f"{name}.csv.gz"
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} is missing; the data is published as: {dataset.source}. "
+            "Set LOCUSCORE_DATA to the folder that holds it."
+        )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != dataset.sha256:
+        raise ValueError(f"{path} has checksum {digest}, expected {dataset.sha256}.")
+    frame = dataset.process(pd.read_csv(path))
+    X = frame.drop(columns=dataset.target).to_numpy(dtype=np.float64)
+    if X.shape != dataset.shape:
+        raise ValueError(f"{name} has shape {X.shape}, expected {dataset.shape}.")
+    return X, frame[dataset.target].to_numpy(dtype=np.float64)
