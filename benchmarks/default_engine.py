@@ -1,8 +1,8 @@
-"""Which engine is the default: the engines of the core on validation rows; writes DEFAULT_ENGINE.md.
+"""Which engine is the default: the core's engines on validation rows; writes DEFAULT_ENGINE.md.
 
-The paper's split (40 % for g, 40 % for D1 and D2, 10 % validation, 10 % test) with the test part left
-untouched: choices are made on the validation part alone. Run ``make default-engine``; about ten
-minutes on two cores.
+The paper's split (40 % for g, 40 % for D1 and D2, 10 % validation, 10 % test) with the test part
+left untouched: choices are made on the validation part alone. Run ``make default-engine``; about
+ten minutes on two cores.
 """
 
 import time
@@ -10,18 +10,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from datasets import load
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
+from datasets import load
 from locuscore import Locus, prediction_column
 from locuscore.engines import Forest, Gaussian, QuantileGrid, Scale
 from locuscore.metrics import pinball_loss
 
 REPORT = Path(__file__).with_name("DEFAULT_ENGINE.md")
-NAMES = (
-    "airfoil concrete winered winewhite cycle electric bike homes protein superconductivity".split()
-)
+NAMES = [
+    "airfoil",
+    "concrete",
+    "winered",
+    "winewhite",
+    "cycle",
+    "electric",
+    "bike",
+    "homes",
+    "protein",
+    "superconductivity",
+]
 SEEDS = range(3)
 MOST_ROWS = 20_000
 ALPHA, ACCEPTANCE = 0.1, 0.7
@@ -114,11 +123,11 @@ def tables(records: dict[str, dict[str, list[Record]]]) -> list[str]:
     return [
         "# Choosing the default engine",
         "",
-        "Made by `make default-engine` on the validation part of the paper's split; the test part is "
-        f"never read. {len(SEEDS)} seeds, at most {MOST_ROWS:,} rows per dataset, g = random forest with "
-        "300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in percent of the mean loss; "
-        "tail rate = share of losses above their 0.7 quantile among the 70 % of rows accepted, ranked "
-        "by `exceedance` or by `loss_bound` (30 = no ranking at all). Lower is better.",
+        "Made by `make default-engine` on the validation part of the paper's split; the test part "
+        f"is never read. {len(SEEDS)} seeds, at most {MOST_ROWS:,} rows per dataset, g = random "
+        "forest with 300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in percent of "
+        "the mean loss; tail rate = share of losses above their 0.7 quantile among the 70 % of rows "
+        "accepted, ranked by `exceedance` or by `loss_bound` (30 = no ranking at all). Lower is better.",
         "",
         "| engine | pinball | tail rate, exceedance | tail rate, bound | coverage, % | fit, s | "
         "score, microseconds per row |",
