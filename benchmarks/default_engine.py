@@ -125,9 +125,10 @@ def tables(records: dict[str, dict[str, list[Record]]]) -> list[str]:
         "",
         "Made by `make default-engine` on the validation part of the paper's split; the test part "
         f"is never read. {len(SEEDS)} seeds, at most {MOST_ROWS:,} rows per dataset, g = random "
-        "forest with 300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in percent of "
-        "the mean loss; tail rate = share of losses above their 0.7 quantile among the 70 % of rows "
-        "accepted, ranked by `exceedance` or by `loss_bound` (30 = no ranking at all). Lower is better.",
+        "forest with 300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in percent "
+        "of the mean loss; tail rate = share of losses above their 0.7 quantile among the 70 % of "
+        "rows accepted, ranked by `exceedance` or by `loss_bound` (30 = no ranking at all). "
+        "Lower is better.",
         "",
         "| engine | pinball | tail rate, exceedance | tail rate, bound | coverage, % | fit, s | "
         "score, microseconds per row |",
