@@ -103,7 +103,7 @@ def _progress(console: Any) -> Iterator[Callable[[], None]]:
     live = console.is_terminal and not console.is_dumb_terminal
     if not live:
         console.print("Fitting the forests and Locus takes about half a minute.\n")
-    steps = iter(STEPS)
+    steps = iter(enumerate(STEPS))
     bars = require("rich.progress", extra="demo")
     with bars.Progress(
         bars.SpinnerColumn("line"),
@@ -115,8 +115,13 @@ def _progress(console: Any) -> Iterator[Callable[[], None]]:
         transient=True,
         disable=not live,
     ) as progress:
-        task = progress.add_task("start", total=len(STEPS), completed=-1)
-        yield lambda: progress.update(task, advance=1, description=next(steps))
+        task = progress.add_task("start", total=len(STEPS))
+
+        def step() -> None:
+            done, description = next(steps)
+            progress.update(task, completed=done, description=description)
+
+        yield step
 
 
 def _table(title: str) -> Any:
