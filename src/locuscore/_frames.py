@@ -65,14 +65,13 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     frame = as_frame(X)
     if frame is None:
         return values
-    backend = frame.implementation
-    result: Any
-    if values.ndim == 1:
-        result = nw.new_series(names[0], values, backend=backend)
-    else:
-        result = nw.from_dict({name: values[:, j] for j, name in enumerate(names)}, backend=backend)
+    columns = dict(zip(names, np.atleast_2d(values.T), strict=True))
+    result = nw.from_dict(columns, backend=frame.implementation)
     index = nw.maybe_get_index(frame)
-    return (result if index is None else nw.maybe_set_index(result, index=index)).to_native()
+    if index is not None:
+        # In a list: narwhals would take a bare index apart into column names.
+        result = nw.maybe_set_index(result, index=[index])
+    return (result[names[0]] if values.ndim == 1 else result).to_native()
 
 
 class Encoder:

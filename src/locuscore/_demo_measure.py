@@ -1,0 +1,203 @@
+"""What the demonstration computes: a forest on diamond prices, `Locus`, and two rivals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import betabinom
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import IsolationForest, RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+from locuscore._calibration import conformal_rank
+from locuscore._locus import Locus
+from locuscore._protocols import FloatArray, Rows
+from locuscore.datasets import load_diamonds
+
+STEPS = (
+    "load the diamonds and split them",
+    "fit the forest whose errors we bound",
+    "fit and calibrate Locus on other rows",
+    "bound the error of every test row",
+    "fit two rivals to compare with",
+    "draw the picture",
+)
+_ORDERED = ["cut", "color", "clarity"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Numbers of diamonds in each part, trees of the predictor, alpha, tau in dollars, seed."""
+
+    n_train: int = 12_000
+    n_calibration: int = 12_000
+    n_test: int = 8_000
+    n_trees: int = 300
+    alpha: float = 0.1
+    tau: float = 500.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out on the test rows: one value per row, money in dollars."""
+
+    setting: Setting
+    n_fit: int
+    n_calibration: int
+    prediction: FloatArray
+    truth: FloatArray
+    loss: FloatArray
+    bound_half: FloatArray
+    bound: FloatArray
+    exceedance: FloatArray
+    spread: FloatArray
+    outlier: FloatArray
+    label_sd: FloatArray
+
+    @property
+    def bad(self) -> np.ndarray:
+        """Whether the loss is above the tolerance."""
+        return self.loss > self.setting.tau
+
+    @property
+    def flags(self) -> dict[str, np.ndarray]:
+        """Flags of Locus, and of two scores cut so that they flag just as many rows."""
+        flagged = self.bound > self.setting.tau
+        count = int(flagged.sum())
+        return {
+            "locus": flagged,
+            "outlier": _largest(self.outlier, count),
+            "label_sd": _largest(self.label_sd, count),
+        }
+
+
+def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measured:
+    """Fit the predictor on some diamonds, `Locus` on others, and score a third part."""
+    step()
+    X, y = load_diamonds()
+    sizes = [setting.n_train, setting.n_calibration, setting.n_test]
+    order = np.random.default_rng(setting.seed).permutation(len(X))[: sum(sizes)]
+    train, calibration, test = np.split(order, np.cumsum(sizes)[:2])
+    X_train, y_train, X_test, y_test = X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test]
+    step()
+    predictor = _forest(X, setting.n_trees, setting.seed).fit(X_train, y_train)
+    step()
+    locus = Locus(predictor, loss="absolute", random_state=setting.seed)
+    locus.fit(X.iloc[calibration], y.iloc[calibration])
+    step()
+    bounds = locus.loss_bound(X_test, alpha=[0.5, setting.alpha]).to_numpy()
+    exceedance = locus.exceedance(X_test, tau=setting.tau).to_numpy()
+    prediction = locus.predict(X_test)
+    step()
+    return Measured(
+        setting=setting,
+        n_fit=len(locus.fit_rows_),
+        n_calibration=len(locus.calibration_rows_),
+        prediction=prediction,
+        truth=y_test.to_numpy(),
+        loss=np.abs(prediction - y_test.to_numpy()),
+        bound_half=bounds[:, 0],
+        bound=bounds[:, 1],
+        exceedance=exceedance,
+        spread=locus.signals_(X_test)[:, -1],
+        outlier=_outlier_score(X, X_train, X_test, setting.seed),
+        label_sd=_label_sd(X, X_train, y_train, X_test, setting.seed),
+    )
+
+
+def summary(m: Measured) -> dict[str, Any]:
+    """Return the figures the demonstration prints, as shares between 0 and 1.
+
+    Coverage on n test rows is beta-binomial, with parameters ``k`` and ``n2 + 1 - k``; `interval`
+    holds its middle 95 %.
+    """
+    n_test = len(m.loss)
+    rank = conformal_rank(m.n_calibration, m.setting.alpha)
+    law = betabinom(n_test, rank, m.n_calibration + 1 - rank)
+    low, high = (float(end) / n_test for end in law.ppf([0.025, 0.975]))
+    coverage = float(np.mean(m.loss <= m.bound))
+    kept = {name: ~flag for name, flag in m.flags.items()}
+    return {
+        "coverage": coverage,
+        "interval": (low, high),
+        "inside": low <= coverage <= high,
+        "bad": float(m.bad.mean()),
+        "accepted": float(kept["locus"].mean()),
+        "joint": {name: float(np.mean(m.bad & keep)) for name, keep in kept.items()},
+        "conditional": {
+            name: float(m.bad[keep].mean()) if keep.any() else float("nan")
+            for name, keep in kept.items()
+        },
+    }
+
+
+def example_rows(m: Measured) -> list[int]:
+    """Positions of up to six rows, one for each of six ways the three flags can combine.
+
+    Three combinations flagged by Locus, three accepted by it. From each, the row whose loss has
+    rank ``ceil((1 - alpha) * size)``: a share alpha of its kind did worse. Combinations that do
+    not occur are left out.
+    """
+    locus, outlier, label_sd = m.flags["locus"], m.flags["outlier"], m.flags["label_sd"]
+    kinds = [
+        locus & outlier & label_sd,
+        locus & ~outlier & label_sd,
+        locus & outlier & ~label_sd,
+        ~locus & outlier & ~label_sd,
+        ~locus & ~outlier & label_sd,
+        ~locus & ~outlier & ~label_sd,
+    ]
+    chosen = []
+    for kind in kinds:
+        rows = np.flatnonzero(kind)
+        if len(rows):
+            rank = int(np.ceil((1 - m.setting.alpha) * len(rows)))
+            chosen.append(int(rows[np.argsort(m.loss[rows], kind="stable")[rank - 1]]))
+    return chosen
+
+
+def curve(score: FloatArray, bad: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    """Share accepted, and share of bad rows among them, at every threshold on the score."""
+    order = np.argsort(score, kind="stable")
+    accepted = np.arange(1, len(score) + 1)
+    last_of_ties = np.append(np.diff(score[order]) > 0, True)
+    rate = np.cumsum(bad[order]) / accepted
+    return accepted[last_of_ties] / len(score), rate[last_of_ties]
+
+
+def _forest(X: Rows, n_trees: int, seed: int, **params: Any) -> Any:
+    """Return a pipeline that takes the frame as it is, categories included."""
+    forest = RandomForestRegressor(n_trees, n_jobs=-1, random_state=seed, **params)
+    return make_pipeline(_encoder(X), forest)
+
+
+def _encoder(X: Rows) -> Any:
+    levels = [list(X[name].cat.categories) for name in _ORDERED]
+    encoder = OrdinalEncoder(categories=levels)
+    return make_column_transformer((encoder, _ORDERED), remainder="passthrough")
+
+
+def _outlier_score(X: Rows, X_train: Rows, X_test: Rows, seed: int) -> FloatArray:
+    model = make_pipeline(_encoder(X), IsolationForest(random_state=seed)).fit(X_train)
+    return np.asarray(-model.score_samples(X_test))
+
+
+def _label_sd(X: Rows, X_train: Rows, y_train: Any, X_test: Rows, seed: int) -> FloatArray:
+    """Estimate sd(Y | x) as ``sqrt(E[Y^2 | x] - E[Y | x]^2)``.
+
+    Both means come from one forest, with the same weights, so the difference is a variance.
+    """
+    y = y_train.to_numpy()
+    forest = _forest(X, 100, seed, min_samples_leaf=10).fit(X_train, np.column_stack([y, y**2]))
+    first, second = forest.predict(X_test).T
+    return np.sqrt(np.maximum(second - first**2, 0.0))
+
+
+def _largest(score: FloatArray, count: int) -> np.ndarray:
+    """Mark the `count` largest scores."""
+    flagged = np.zeros(len(score), dtype=bool)
+    flagged[np.argsort(-score, kind="stable")[:count]] = True
+    return flagged

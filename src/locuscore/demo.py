@@ -1,0 +1,244 @@
+"""A first look on real data: diamond prices, a random forest, and a bound for every error."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from locuscore._demo_measure import STEPS, Measured, Setting, curve, example_rows, measure, summary
+from locuscore._optional import require
+
+__all__ = [
+    "Measured",
+    "Setting",
+    "draw",
+    "example_rows",
+    "measure",
+    "run",
+    "show",
+    "summary",
+]
+
+# Okabe and Ito's palette, safe for colour-blind readers.
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
+
+
+def run(
+    setting: Setting | None = None, *, folder: str | Path = "demo_output", console: Any = None
+) -> Measured:
+    """Measure, save the picture in `folder`, and print what a new user should see."""
+    setting = Setting() if setting is None else setting
+    for package in ("pandas", "matplotlib", "rich"):
+        require(package, extra="demo")
+    console = require("rich.console", extra="demo").Console() if console is None else console
+    with _progress(console) as step:
+        measured = measure(setting, step)
+        step()
+        path = draw(measured, Path(folder) / "diamonds.png")
+    show(measured, console, path)
+    return measured
+
+
+def show(m: Measured, console: Any, path: Path) -> None:
+    """Print the table, the guarantee and the figures."""
+    figures, alpha = summary(m), m.setting.alpha
+    name, share, tolerance = f"U_{alpha:g}", f"{alpha:.0%}", f"${m.setting.tau:,.0f}"
+    low, high = figures["interval"]
+    verdict = (
+        "[bold green]inside[/]"
+        if figures["inside"]
+        else "[bold red]outside[/] (chance alone does that to one split in 20)"
+    )
+    paragraphs = {
+        "opening": f"A random forest learned prices from {m.setting.n_train:,} diamonds. Locus "
+        f"learned the forest's errors |predicted - true| from {m.n_fit:,} others and was "
+        f"calibrated on {m.n_calibration:,} more. Below are {len(m.loss):,} that neither has seen. "
+        "(Random parts of 53,940 diamonds.)",
+        "legend": f"U_0.5 and {name} bound the error: about half, and about {share}, of all errors "
+        f"exceed theirs. Locus flags where {name} > {tolerance}. For comparison, two scores that "
+        "flag equally many diamonds: an isolation forest (is the stone unusual?) and sd(Y | x) "
+        "(do prices of such stones vary?), from a forest with 10 or more stones in a leaf that "
+        "averages y and y^2.",
+        "choice": "How the rows were chosen: one for each mix of flags; among the diamonds with "
+        f"that mix, the one at the {1 - alpha:.0%} point of the errors, so {share} did worse.",
+        "guarantee": f"For a new diamond drawn like these, the chance of an error above its {name} "
+        f"is at most {share}, and so is the chance that it is accepted and yet wrong by more than "
+        f"{tolerance}: whatever the predictor, the model of its errors and the data. (The chance "
+        "counts the draw of the calibration diamonds; a single draw gives a little more or less.)",
+        "coverage": f"{figures['coverage']:.2%} of the {len(m.loss):,} test errors are within "
+        f"their {name}. Of 100 random splits, 95 fall between {low:.2%} and {high:.2%} "
+        f"(beta-binomial law of the coverage): this one is {verdict}.",
+    }
+    console.rule("How wrong can this one price be?", characters="-")
+    console.print(paragraphs["opening"], "\n", highlight=False, sep="")
+    console.print(_example_table(m))
+    console.print(paragraphs["legend"], highlight=False)
+    console.print(paragraphs["choice"], "\n", highlight=False, sep="")
+    for title in ("guarantee", "coverage"):
+        console.rule(title.capitalize(), characters="-")
+        console.print(paragraphs[title], "\n", highlight=False, sep="")
+    console.rule("Flags", characters="-")
+    console.print(_rule_table(m, figures))
+    console.print(f"Picture: {path}", highlight=False, soft_wrap=True)
+
+
+def draw(m: Measured, path: Path) -> Path:
+    """Save two panels: bound against error, and errors above tau against share accepted."""
+    figure = require("matplotlib.figure", extra="demo").Figure(
+        figsize=(12, 5.4), layout="constrained"
+    )
+    left, right = figure.subplots(1, 2)
+    _draw_bounds(left, m)
+    _draw_curves(right, m)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=140)
+    return path
+
+
+@contextmanager
+def _progress(console: Any) -> Iterator[Callable[[], None]]:
+    """Yield a function to call before each step; shows a bar on a terminal, one line elsewhere."""
+    live = console.is_terminal and not console.is_dumb_terminal
+    if not live:
+        console.print("Fitting the forests and Locus takes about half a minute.\n")
+    steps = iter(enumerate(STEPS))
+    bars = require("rich.progress", extra="demo")
+    with bars.Progress(
+        bars.SpinnerColumn("line"),
+        bars.BarColumn(20),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not live,
+    ) as progress:
+        task = progress.add_task("start", total=len(STEPS))
+
+        def step() -> None:
+            done, description = next(steps)
+            progress.update(task, completed=done, description=description)
+
+        yield step
+
+
+def _table(title: str) -> Any:
+    box = require("rich.box", extra="demo").SIMPLE
+    # Narrow padding: the widest table must fit into 80 columns.
+    return require("rich.table", extra="demo").Table(
+        box=box, padding=(0, 1, 0, 0), pad_edge=False, title=title
+    )
+
+
+def _example_table(m: Measured) -> Any:
+    table = _table("Test diamonds: flags on the left, dollars on the right")
+    for name in ("Locus", "Isol.\nforest", "sd\n(Y|x)"):
+        table.add_column(name, justify="center", no_wrap=True)
+    for name in ("Predicted", "True", "Error", "U_0.5", f"U_{m.setting.alpha:g}", "sd(Y|x)"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = example_rows(m)
+    n_flagged = sum(bool(m.flags["locus"][i]) for i in rows)
+    for position, i in enumerate(rows):
+        loss = f"${m.loss[i]:,.0f}"
+        table.add_row(
+            *("[bold red]flag[/]" if m.flags[name][i] else "ok" for name in m.flags),
+            f"${m.prediction[i]:,.0f}",
+            f"${m.truth[i]:,.0f}",
+            f"[bold red]{loss}[/]" if m.bad[i] else loss,
+            f"${m.bound_half[i]:,.0f}",
+            f"[bold]${m.bound[i]:,.0f}[/]",
+            f"${m.label_sd[i]:,.0f}",
+            end_section=position == n_flagged - 1,
+        )
+    return table
+
+
+def _rule_table(m: Measured, figures: dict[str, Any]) -> Any:
+    tolerance = f"${m.setting.tau:,.0f}"
+    table = _table(f"Errors above {tolerance} among the predictions we act on")
+    table.add_column("Act on", no_wrap=True)
+    table.add_column("Accepted", justify="right", no_wrap=True)
+    table.add_column(f"Accepted and\nabove {tolerance}", justify="right", no_wrap=True)
+    table.add_column(f"Above {tolerance}\nif accepted", justify="right", no_wrap=True)
+    everything = f"{figures['bad']:.1%}"
+    table.add_row("everything", "100.0%", everything, everything)
+    names = {
+        "locus": f"U_{m.setting.alpha:g} <= {tolerance} (Locus)",
+        "outlier": "as many, by isolation forest",
+        "label_sd": "as many, by sd(Y|x)",
+    }
+    for key, name in names.items():
+        promise = f"at most {m.setting.alpha:.0%}: " if key == "locus" else ""
+        table.add_row(
+            name,
+            f"{figures['accepted']:.1%}",
+            f"{promise}{figures['joint'][key]:.1%}",
+            f"{figures['conditional'][key]:.1%}",
+            style="bold" if key == "locus" else None,
+        )
+    return table
+
+
+def _draw_bounds(ax: Any, m: Measured) -> None:
+    tau, loss, missed = m.setting.tau, np.maximum(m.loss, 1.0), m.loss > m.bound
+    bottom, top = 0.4, 2.0 * max(loss.max(), m.bound.max())
+    ax.plot([bottom, top], [bottom, top], color="black", linewidth=1, zorder=3)
+    for rows, colour, label in (
+        (~missed, BLUE, f"within the bound ({np.mean(~missed):.1%})"),
+        (missed, ORANGE, f"above the bound ({np.mean(missed):.1%})"),
+    ):
+        ax.scatter(m.bound[rows], loss[rows], s=5, color=colour, alpha=0.35, linewidths=0)
+        ax.scatter([], [], s=30, color=colour, label=label)
+    ax.axvline(tau, color=GREY, linestyle="--", linewidth=1)
+    ax.axhline(tau, color=GREY, linestyle="--", linewidth=1)
+    ax.set(xscale="log", yscale="log", xlim=(0.8 * m.bound.min(), top), ylim=(bottom, top))
+    joint = summary(m)["joint"]["locus"]
+    note = f"accepted and above {_dollars(tau)}:\n{joint:.1%} (at most {m.setting.alpha:.0%})"
+    ax.text(tau / 1.1, top / 1.3, note, ha="right", va="top")
+    ax.text(tau / 1.1, 1.2 * bottom, "accepted", ha="right", color=GREY)
+    ax.text(tau * 1.1, 1.2 * bottom, "flagged", ha="left", color=GREY)
+    ax.set_xlabel(f"bound $U_{{{m.setting.alpha:g}}}(x)$, dollars")
+    ax.set_ylabel(f"realised error, dollars (below {_dollars(1)} drawn there)")
+    ax.set_title("Every diamond has its own bound")
+    ax.xaxis.set_major_formatter(_dollars)
+    ax.yaxis.set_major_formatter(_dollars)
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.09), framealpha=1.0)
+
+
+def _draw_curves(ax: Any, m: Measured) -> None:
+    tau, name = _dollars(m.setting.tau), f"$U_{{{m.setting.alpha:g}}}$"
+    scores = (
+        (f"Locus, exceedance at {tau}", m.exceedance, BLUE, "-"),
+        (f"Locus, bound {name}", m.bound, GREEN, "--"),
+        ("spread of the forest's trees", m.spread, PURPLE, "-."),
+        ("sd(Y | x)", m.label_sd, ORANGE, (0, (3, 1, 1, 1, 1, 1))),
+        ("isolation forest", m.outlier, GREY, ":"),
+    )
+    for label, score, colour, style in scores:
+        accepted, rate = curve(score, m.bad)
+        enough = accepted >= 0.05  # fewer rows give a rate that is mostly noise
+        x, y = 100 * accepted[enough], 100 * rate[enough]
+        ax.plot(x, y, color=colour, linestyle=style, label=label)
+    figures = summary(m)
+    point = 100 * figures["accepted"], 100 * figures["conditional"]["locus"]
+    ax.plot(*point, "o", color="black", zorder=4)
+    ax.annotate(
+        f"accept where {name} is at most {tau}",
+        point,
+        xytext=(-14, 30),
+        textcoords="offset points",
+        ha="right",
+        arrowprops={"arrowstyle": "-", "color": GREY},
+    )
+    ax.set(xlim=(0, 101), ylim=(0, None))
+    ax.set_xlabel("predictions accepted, % (lowest scores first)")
+    ax.set_ylabel(f"errors above {tau} among accepted, %")
+    ax.set_title("Which predictions to trust: lower is better")
+    ax.grid(alpha=0.25)
+    ax.legend(loc="upper left")
+
+
+def _dollars(value: float, _: int | None = None) -> str:
+    return f"\\${value:,.0f}"

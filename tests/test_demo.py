@@ -1,0 +1,147 @@
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+import locuscore
+from locuscore.__main__ import main
+from locuscore._demo_measure import Setting, curve, example_rows, summary
+
+pytestmark = pytest.mark.extra
+
+SMALL = Setting(n_train=800, n_calibration=600, n_test=500, n_trees=20, seed=3)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Return what was measured, the printed text at 80 columns, and the folder of the picture."""
+    from rich.console import Console
+
+    from locuscore import demo
+
+    folder = tmp_path_factory.mktemp("demo")
+    console = Console(file=io.StringIO(), width=80)
+    measured = demo.run(SMALL, folder=folder, console=console)
+    return measured, console.file.getvalue(), folder
+
+
+def test_printed_figures_are_those_of_the_data(ran):
+    m, text, _ = ran
+    words = " ".join(text.split())
+    assert f"{np.mean(m.loss <= m.bound):.2%} of the 500 test errors" in words
+    accepted, bad = m.bound <= 500.0, np.abs(m.prediction - m.truth) > 500.0
+    line = next(line for line in text.splitlines() if "(Locus)" in line)
+    assert line.split()[-5:] == [
+        "at",
+        "most",
+        "10%:",
+        f"{np.mean(accepted & bad):.1%}",
+        f"{np.mean(bad[accepted]):.1%}",
+    ]
+    assert f"{accepted.mean():.1%}" in line
+    everything = next(line for line in text.splitlines() if "everything" in line)
+    assert everything.split()[1:] == ["100.0%", f"{bad.mean():.1%}", f"{bad.mean():.1%}"]
+
+
+def test_printed_rows_are_those_of_the_data(ran):
+    m, text, _ = ran
+    lines = text.splitlines()
+    rows = example_rows(m)
+    assert len(rows) >= 4
+    for i in rows:
+        cells = [m.prediction[i], m.truth[i], m.loss[i], m.bound_half[i], m.bound[i], m.label_sd[i]]
+        flags = ["flag" if m.flags[name][i] else "ok" for name in m.flags]
+        assert flags + [f"${value:,.0f}" for value in cells] in [line.split() for line in lines]
+
+
+def test_nothing_is_wider_than_the_screen(ran):
+    _, text, _ = ran
+    assert max(len(line) for line in text.splitlines() if "Picture" not in line) <= 80
+    assert "…" not in text
+
+
+def test_the_interval_is_the_beta_mixture_of_binomials(ran):
+    m, _, _ = ran
+    low, high = (round(end * 500) for end in summary(m)["interval"])
+    n2 = m.n_calibration
+    k = int(np.ceil(0.9 * (n2 + 1)))
+    # Coverage given D2 is Beta(k, n2 + 1 - k): average the binomial law over it.
+    p = beta(k, n2 + 1 - k).ppf((np.arange(20_000) + 0.5) / 20_000)
+    below, up_to = (binom.cdf(count, 500, p).mean() for count in (low - 1, low))
+    assert below < 0.025 <= up_to
+    below, up_to = (binom.cdf(count, 500, p).mean() for count in (high - 1, high))
+    assert below < 0.975 <= up_to
+
+
+def test_rivals_flag_as_many_rows(ran):
+    m, _, _ = ran
+    assert {int(flag.sum()) for flag in m.flags.values()} == {int(np.sum(m.bound > 500.0))}
+    for name in ("outlier", "label_sd"):
+        score, flag = getattr(m, name), m.flags[name]
+        assert score[flag].min() >= score[~flag].max()
+
+
+def test_a_tenth_of_its_kind_did_worse_than_each_example(ran):
+    m, _, _ = ran
+    for i in example_rows(m):
+        kind = np.all([flag == flag[i] for flag in m.flags.values()], axis=0)
+        worse = np.sum(m.loss[kind] > m.loss[i])
+        assert worse == kind.sum() - int(np.ceil(0.9 * kind.sum()))
+
+
+def test_picture_is_saved(ran):
+    _, text, folder = ran
+    picture = (folder / "diamonds.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+    assert "diamonds.png" in text
+
+
+def test_the_parts_are_disjoint_and_the_same_seed_repeats(ran):
+    m, _, _ = ran
+    assert m.n_fit + m.n_calibration == SMALL.n_calibration
+    assert len(m.loss) == SMALL.n_test
+    from locuscore import demo
+
+    np.testing.assert_array_equal(demo.measure(SMALL).bound, m.bound)
+
+
+def test_curve_counts_every_threshold():
+    accepted, rate = curve(np.array([2.0, 1.0, 2.0, 3.0]), np.array([True, False, False, True]))
+    np.testing.assert_array_equal(accepted, [0.25, 0.75, 1.0])
+    np.testing.assert_array_equal(rate, [0.0, 1 / 3, 0.5])
+
+
+def test_command_line_runs_the_demo(monkeypatch, tmp_path):
+    from locuscore import demo
+
+    seen = {}
+    monkeypatch.setattr(demo, "run", lambda setting, folder: seen.update(s=setting, f=folder))
+    assert main(["demo", "--seed", "5", "--output", str(tmp_path)]) == 0
+    assert seen == {"s": Setting(seed=5), "f": str(tmp_path)}
+
+
+def test_command_line_names_the_missing_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert main(["demo"]) == 1
+    assert "pip install 'locuscore[demo]'" in capsys.readouterr().err
+
+
+def test_command_line_without_a_command_shows_help(capsys):
+    assert main([]) == 2
+    assert "demo" in capsys.readouterr().out
+
+
+def test_version():
+    result = subprocess.run(
+        [sys.executable, "-m", "locuscore", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    assert result.stdout.strip() == f"locuscore {locuscore.__version__}"

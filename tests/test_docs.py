@@ -1,0 +1,36 @@
+"""Every Python block of README.md and docs/ runs, in order, one namespace per page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.extra
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text):
+    """Return each block behind as many empty lines as precede it, so that errors name its line."""
+    return ["\n" * text[: m.start(1)].count("\n") + m.group(1) for m in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_runs(page):
+    namespace = {"__name__": "docs"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_pages_with_code_are_found():
+    found = {page.name for page in PAGES if blocks(page.read_text(encoding="utf-8"))}
+    assert {"README.md", "quickstart.md", "concepts.md"} <= found
+
+
+def test_a_broken_block_would_be_noticed():
+    (block,) = blocks("text\n\n```python\nraise KeyError('x')\n```\n")
+    with pytest.raises(KeyError):
+        exec(block)
+    assert block.index("raise") == 3
