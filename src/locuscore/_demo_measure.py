@@ -33,7 +33,7 @@ class Setting:
 
     n_train: int = 12_000
     n_calibration: int = 12_000
-    n_test: int = 8_000
+    n_test: int = 29_940  # all the others
     n_trees: int = 300
     alpha: float = 0.1
     tau: float = 500.0
