@@ -95,12 +95,12 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     if len(set(names)) < len(names):
         raise ValueError(f"the columns of a frame need distinct names; got {list(names)}.")
     columns = values.reshape(len(values), len(names)).T
-    # Columns added to a frame take over its index.
+    # Columns added to a frame take over its index; one column of X is enough to carry it.
     added = [
         nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
         for name, column in zip(names, columns, strict=True)
     ]
-    result = frame.with_columns(added).select(list(names))
+    result = frame[:, [0]].with_columns(added).select(list(names))
     return (result[:, 0] if values.ndim == 1 else result).to_native()
 
 

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
@@ -171,27 +172,27 @@ _MEANS = {
     for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
 }
 
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+
 
 def _has_members(predictor: Any) -> bool:
     """Whether the predictor, or the last model inside it, is a plain mean over members."""
     if isinstance(predictor, Pipeline):
         return _has_members(predictor[-1])
-    for inner in ("best_estimator_", "regressor_"):  # of a search, of a transformed target
-        if hasattr(predictor, inner):
-            return _has_members(getattr(predictor, inner))
+    if isinstance(predictor, _SEARCHES):
+        return _has_members(getattr(predictor, "best_estimator_", None))
+    if isinstance(predictor, TransformedTargetRegressor):
+        return _has_members(getattr(predictor, "regressor_", None))
     is_mean = getattr(type(predictor), "predict", None) in _MEANS
-    return is_mean and hasattr(predictor, "estimators_") and not _is_weighted(predictor)
-
-
-def _is_weighted(predictor: Any) -> bool:
-    return getattr(predictor, "weights", None) is not None
+    is_weighted = getattr(predictor, "weights", None) is not None
+    return is_mean and hasattr(predictor, "estimators_") and not is_weighted
 
 
 def _mean_and_spread(
     predictor: Any, X: Rows, push: Callable[[FloatArray], FloatArray] = np.asarray
 ) -> tuple[FloatArray, FloatArray]:
     """Prediction, and standard deviation over the members' predictions after `push`."""
-    if hasattr(predictor, "best_estimator_"):
+    if isinstance(predictor, _SEARCHES):
         return _mean_and_spread(predictor.best_estimator_, X, push)
     if isinstance(predictor, Pipeline):
         inside = X if len(predictor) == 1 else predictor[:-1].transform(X)
