@@ -1,13 +1,17 @@
 """The only place that meets frames: counting, slicing, encoding and giving back what came in."""
 
 from collections.abc import Hashable, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._validation import is_missing
 
 
 def as_rows(X: Rows) -> Rows:
@@ -26,7 +30,15 @@ def as_rows(X: Rows) -> Rows:
             "Reshape your data either using X.reshape(-1, 1) for a single feature "
             "or X.reshape(1, -1) for a single row."
         )
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers.")
     return array
+
+
+def as_array(y: ArrayLike) -> np.ndarray:
+    """Return a column of targets or losses (list, array, or series of any library) as an array."""
+    series: Any = nw.from_native(y, allow_series=True, pass_through=True)
+    return np.asarray(series.to_numpy() if isinstance(series, nw.Series) else y)
 
 
 def as_frame(X: Rows) -> nw.DataFrame[Any] | None:
@@ -50,14 +62,29 @@ def column(X: Rows, name: Hashable) -> np.ndarray:
     """Return one column as an array: by name in a frame, by position in an array."""
     frame = as_frame(X)
     if frame is not None:
-        if name not in frame.columns:
-            raise ValueError(f"X has no column {name!r}; its columns are {frame.columns}.")
-        return frame[str(name)].to_numpy()
-    if not isinstance(name, int):
+        names: list[Any] = frame.columns
+        if name not in names:
+            raise ValueError(f"X has no column {name!r}; its columns are {names}.")
+        return frame[:, names.index(name)].to_numpy()
+    if not isinstance(name, Integral):
         raise TypeError(
             f"column {name!r} is a name, but X is an array; pass a frame, or the column's position."
         )
-    return np.asarray(X[:, name])
+    if not -X.shape[1] <= int(name) < X.shape[1]:
+        raise ValueError(f"X has no column {name!r}; it has {X.shape[1]} columns.")
+    values = X[:, [int(name)]]
+    return np.asarray(values.toarray() if sparse.issparse(values) else values)[:, 0]
+
+
+def column_names(X: Rows) -> list[Any]:
+    """Names of a frame's columns, positions of an array's."""
+    frame = as_frame(X)
+    return list(range(X.shape[1])) if frame is None else list(frame.columns)
+
+
+def numbered(prefix: str, values: FloatArray) -> list[str]:
+    """Return names such as bound_0.1, with as many digits as tell the numbers apart."""
+    return [f"{prefix}_{np.format_float_positional(v, trim='-')}" for v in np.atleast_1d(values)]
 
 
 def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
@@ -65,13 +92,20 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     frame = as_frame(X)
     if frame is None:
         return values
-    columns = dict(zip(names, np.atleast_2d(values.T), strict=True))
-    result = nw.from_dict(columns, backend=frame.implementation)
-    index = nw.maybe_get_index(frame)
-    if index is not None:
-        # In a list: narwhals would take a bare index apart into column names.
-        result = nw.maybe_set_index(result, index=[index])
-    return (result[names[0]] if values.ndim == 1 else result).to_native()
+    if len(set(names)) < len(names):
+        raise ValueError(f"the columns of a frame need distinct names; got {list(names)}.")
+    columns = values.reshape(len(values), len(names)).T
+    # Columns added to a frame take over its index; one column of X is enough to carry it.
+    added = [
+        nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    result = frame[:, [0]].with_columns(added).select(list(names))
+    return (result[:, 0] if values.ndim == 1 else result).to_native()
+
+
+Column = np.ndarray | nw.Series[Any]
+NUMBERS = (Real, Decimal, np.bool_)
 
 
 class Encoder:
@@ -84,93 +118,109 @@ class Encoder:
     def fit(self, X: Rows) -> "Encoder":
         """Learn the levels of every column that is not numeric."""
         self.codes_: dict[int, dict[Hashable, float]] = {}
-        for j, (values, order) in enumerate(_text_columns(X)):
-            if values is not None:
-                self.codes_[j] = _codes(values, order)
+        for j, (name, values) in enumerate(_columns(X)):
+            levels = _levels(name, values)
+            if levels is not None:
+                self.codes_[j] = {level: float(code) for code, level in enumerate(levels)}
         return self
 
     def transform(self, X: Rows) -> FloatArray:
         """Return a float matrix with one column for each of X's."""
         if sparse.issparse(X):
             return np.asarray(X.toarray(), dtype=np.float64)
-        frame = as_frame(X)
-        if frame is None and not self.codes_:
-            return _to_floats(X)
+        if isinstance(X, np.ndarray) and not self.codes_:
+            return _floats("X", X)
         out = np.empty((n_rows(X), X.shape[1]))
-        for j in range(X.shape[1]):
-            if j in self.codes_:
-                values = X[:, j].tolist() if frame is None else frame[:, j].to_list()
-                out[:, j] = [self.codes_[j].get(value, np.nan) for value in values]
+        for j, (name, values) in enumerate(_columns(X)):
+            codes = self.codes_.get(j)
+            if codes is None:
+                out[:, j] = _floats(f"column {name!r} of X", values)
             else:
-                out[:, j] = _to_floats(X[:, j]) if frame is None else _series_floats(frame[:, j])
+                out[:, j] = [codes.get(value, np.nan) for value in _listed(values)]
         return out
 
 
-def _to_floats(values: np.ndarray) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"X has a value that is not a number in a column that was numeric in fit: {error}."
-        ) from None
-
-
-def _text_columns(X: Rows) -> list[tuple[list[Hashable] | None, Sequence[str] | None]]:
-    """For each column its values and declared order if it holds categories, else (None, None)."""
+def _columns(X: Rows) -> list[tuple[Any, Column]]:
+    """Columns with their names, or with their positions; none of a sparse matrix, all numbers."""
     if sparse.issparse(X):
         return []
     frame = as_frame(X)
-    if frame is None:
-        if X.dtype.kind not in "OUS":
-            return []
-        return [
-            (None if _is_numeric(X[:, j]) else X[:, j].tolist(), None) for j in range(X.shape[1])
-        ]
-    found: list[tuple[list[Hashable] | None, Sequence[str] | None]] = []
-    for j in range(frame.shape[1]):
-        series = frame[:, j]
-        if series.dtype.is_numeric() or series.dtype.is_temporal() or series.dtype == nw.Boolean:
-            found.append((None, None))
-        else:
-            order = series.dtype.categories if isinstance(series.dtype, nw.Enum) else None
-            found.append((series.to_list(), order))
-    return found
+    return [(name, (X if frame is None else frame)[:, j]) for j, name in enumerate(column_names(X))]
 
 
-def _is_numeric(values: np.ndarray) -> bool:
+def _listed(values: Column) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else values.to_list()
+
+
+def _levels(name: Any, values: Column) -> Sequence[Hashable] | None:
+    """Levels of a column of categories or text in their order; None for numbers and times."""
+    dtype = values.dtype
+    if isinstance(dtype, nw.Enum):
+        return dtype.categories
+    if isinstance(dtype, np.dtype):
+        plain = dtype.kind not in "OUS"
+    else:
+        plain = dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean
+    if plain:
+        return None
+    present = [value for value in _listed(values) if not is_missing(value)]
+    # numpy turns a table with one text column into text altogether: read its numbers back.
+    if _are_numbers(present, read_text=isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        return None
+    allowed = Hashable if isinstance(dtype, nw.Categorical) else (str, bytes, *NUMBERS)
+    wrong = {type(value).__name__ for value in present if not isinstance(value, allowed)}
+    if wrong:
+        raise TypeError(
+            f"column {name!r} of X holds values of type {', '.join(sorted(wrong))}, which cannot "
+            "be encoded; turn it into a column of numbers, text or dates, or pass `signals` as a "
+            "function of X."
+        )
+    return sorted(set(present), key=_by_type_then_value)
+
+
+def _are_numbers(values: list[Any], *, read_text: bool) -> bool:
+    if not all(isinstance(value, str if read_text else NUMBERS) for value in values):
+        return False
     try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
+        [float(value) for value in values]
+    except ValueError:
         return False
     return True
-
-
-def _codes(values: list[Hashable], order: Sequence[Hashable] | None) -> dict[Hashable, float]:
-    if order is None:
-        try:
-            levels = {v for v in values if v is not None and v == v}
-        except TypeError:
-            raise TypeError(
-                f"X has a column of type {type(values[0]).__name__}, which cannot be encoded; "
-                "turn it into numbers, text or dates, or pass `signals` as a function of X."
-            ) from None
-        order = sorted(levels, key=_by_type_then_value)
-    return {level: float(code) for code, level in enumerate(order)}
 
 
 def _by_type_then_value(level: Any) -> tuple[str, Any]:
     return type(level).__name__, level
 
 
+def _floats(name: str, values: Column) -> FloatArray:
+    """Numbers as floats, times as seconds, missing values as NaN."""
+    try:
+        if isinstance(values, np.ndarray):
+            return _array_floats(values)
+        dtype = values.dtype
+        if isinstance(dtype, nw.Duration):
+            return _series_floats(values.dt.total_microseconds()) / 1e6
+        if isinstance(dtype, nw.Date | nw.Datetime):
+            return _series_floats(values.dt.timestamp("us")) / 1e6
+        if dtype.is_numeric() or dtype == nw.Boolean:
+            return _series_floats(values)
+        return _array_floats(np.array(values.to_list(), dtype=object))
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{name} cannot be read as numbers ({error}); turn it into numbers, text or dates. A "
+            "column that held numbers in fit must hold numbers later on."
+        ) from None
+
+
 def _series_floats(series: nw.Series[Any]) -> FloatArray:
-    if series.dtype.is_temporal():
-        if isinstance(series.dtype, nw.Duration):
-            series = series.dt.total_microseconds()
-        elif isinstance(series.dtype, nw.Time):
-            raise TypeError(
-                f"X has a column {series.name!r} of clock times; turn it into a number first."
-            )
-        else:
-            series = series.cast(nw.Datetime("us")).dt.timestamp("us")
-        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64) / 1e6
     return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _array_floats(values: np.ndarray) -> FloatArray:
+    if values.dtype.kind in "mM":
+        seconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.float64) / 1e6
+        return np.where(np.isnat(values), np.nan, seconds)
+    if values.dtype.kind == "O":
+        full = [np.nan if is_missing(value) else value for value in values.ravel().tolist()]
+        return np.array(full, dtype=np.float64).reshape(values.shape)
+    return np.asarray(values, dtype=np.float64)

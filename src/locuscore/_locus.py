@@ -12,18 +12,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
 from locuscore._distribution import Floor, LossDistribution
 from locuscore._draws import smallest_scale
-from locuscore._frames import as_rows, like_rows, n_rows, take_rows
-from locuscore._losses import Loss, resolve_loss, resolve_support
+from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
+from locuscore._losses import Loss, describe_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks
-from locuscore._predictor import check_predictor, class_codes, predict, predict_proba
+from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._validation import (
     LocusWarning,
     check_alpha,
+    check_calibration_size,
     check_losses,
-    check_targets,
+    check_methods,
     check_tau,
 )
 from locuscore.engines import default_engine
@@ -44,7 +45,7 @@ class Locus(BaseEstimator):
     predictor
         A fitted object with ``predict``, a function of X, or ``prediction_column(name)``. It is
         never fitted or changed here, and `clone` keeps it by reference. It must not have been
-        trained on the rows given to `fit`.
+        trained on the rows given to `fit`. None if there are only logged losses (`fit_losses`).
     loss
         ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
         ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
@@ -114,30 +115,45 @@ class Locus(BaseEstimator):
         predictor = params.pop("predictor")
         return type(self)(predictor, **{k: clone(v, safe=False) for k, v in params.items()})
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tails_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
     def fit(self, X: Rows, y: ArrayLike) -> Self:
         """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2."""
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
-        return self._fit(X, self._losses(X, y))
+        self._resolve()
+        return self._fit(X, realised_losses(self.loss_, self.predictor, X, y))
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
         """Fit from losses that were logged with their rows; the loss function is not called."""
         X = self._check_rows(X, reset=True)
-        check_predictor(self.predictor)
-        z = check_losses(z, n_rows(X), "z")
-        return self._fit(X, self._check_support(z))
+        if self.predictor is not None:
+            check_predictor(self.predictor)
+        self._resolve()
+        return self._fit(X, check_losses(as_array(z), n_rows(X), "z"))
 
     def predict(self, X: Rows) -> Any:
         """Return g(X): the wrapper can stand where the predictor stood."""
         check_is_fitted(self)
+        check_predictor(self.predictor)
         X = self._check_rows(X)
         return getattr(self.predictor, "predict", self.predictor)(X)
 
     def losses(self, X: Rows, y: ArrayLike) -> Any:
         """Realised losses of the predictor on labelled rows."""
         check_is_fitted(self)
+        check_predictor(self.predictor)
         X = self._check_rows(X)
-        return like_rows(X, self._losses(X, y), ["loss"])
+        z = realised_losses(self.loss_, self.predictor, X, y)
+        return like_rows(X, self._check_support(z), ["loss"])
 
     def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
         """Upper bound U_alpha(x) on the loss of each row.
@@ -149,9 +165,10 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         alphas = check_alpha(alpha)
-        levels = [self._level(a) for a in np.atleast_1d(alphas)]
-        names = [f"bound_{a:g}" for a in np.atleast_1d(alphas)]
-        return self._per_row(X, lambda dist: dist.isf(np.array([levels])), alphas.ndim, names)
+        self._warn_if_too_few(float(alphas.min()))
+        levels = np.array([[calibrated_level(self.tails_, a) for a in np.atleast_1d(alphas)]])
+        names = numbered("bound", alphas)
+        return self._per_row(X, lambda dist: dist.isf(levels), alphas.ndim, names)
 
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
@@ -162,7 +179,7 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        names = [f"exceedance_{t:g}" for t in np.atleast_1d(taus)]
+        names = numbered("exceedance", taus)
 
         def evaluate(dist: LossDistribution) -> FloatArray:
             return smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
@@ -181,15 +198,26 @@ class Locus(BaseEstimator):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
         return self._dist(self.signals_(X))
 
+    def _resolve(self) -> None:
+        self.loss_ = resolve_loss(self.loss)
+        self.support_ = resolve_support(self.support, self.loss_.support)
+        if self.engine is not None:
+            check_methods(self.engine, ["fit", "predict_draws"], "engine")
+        if self.gamma is not None:
+            check_methods(self.gamma, ["fit", "predict"], "gamma")
+
     def _fit(self, X: Rows, z: FloatArray) -> Self:
+        self._check_support(z)
         split_seed, engine_seed = spawn_seeds(self.random_state, 2)
         self.fit_rows_, self.calibration_rows_ = self._split(len(z), split_seed)
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
         self.signals_ = fit_signals(self.signals, self.predictor, X_fit)
         S_fit = self.signals_(X_fit)
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
-        self.engine_ = seeded(self.engine or default_engine(), engine_seed).fit(S_fit, z_fit)
-        self.gamma_ = None if self.gamma is None else clone(self.gamma).fit(S_fit)
+        engine = default_engine() if self.engine is None else self.engine
+        self.engine_ = seeded(engine, engine_seed)
+        self.engine_.fit(S_fit, z_fit)
+        self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self._calibrate(take_rows(X, self.calibration_rows_), z[self.calibration_rows_])
         return self
 
@@ -204,8 +232,7 @@ class Locus(BaseEstimator):
                 raise RuntimeError(
                     f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls "
                     f"below the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf "
-                    "is not a number. "
-                    "Run locuscore.testing.check_engine on it."
+                    "is not a number. Run locuscore.testing.check_engine on it."
                 )
         self.tails_ = np.sort(tails)
 
@@ -213,15 +240,13 @@ class Locus(BaseEstimator):
         size = self.calibration_size
         if np.ndim(size) > 0:
             cal = np.unique(np.asarray(size))
-            if cal.dtype.kind not in "iu" or cal.min() < 0 or cal.max() >= n:
+            if cal.dtype.kind not in "iu" or not len(cal) or cal[0] < 0 or cal[-1] >= n:
                 raise ValueError(
-                    f"calibration_size as positions must hold whole numbers in [0, {n})."
+                    f"calibration_size as positions must hold whole numbers in [0, {n}); "
+                    f"got {size!r}."
                 )
         else:
-            n_cal = size if isinstance(size, int | np.integer) else round(float(size) * n)  # type: ignore[arg-type]
-            if isinstance(size, float) and not 0 < size < 1:
-                raise ValueError(f"calibration_size as a share lies between 0 and 1; got {size}.")
-            n_cal = max(1, int(n_cal))
+            n_cal = check_calibration_size(size, n)
             cal = np.sort(np.random.default_rng(seed).permutation(n)[:n_cal])
         fit = np.setdiff1d(np.arange(n), cal)
         if len(fit) < 2:
@@ -232,36 +257,27 @@ class Locus(BaseEstimator):
         return fit, cal.astype(np.int64)
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
+        if reset:
+            self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
         X = as_rows(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset and not n_rows(X):
             raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
+        if not X.shape[1]:
+            raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         return X
 
-    def _losses(self, X: Rows, y: ArrayLike) -> FloatArray:
-        loss = resolve_loss(self.loss)
-        y = check_targets(y, n_rows(X), numeric=loss.reads == "numbers")
-        if loss.reads == "probabilities":
-            z = loss(class_codes(self.predictor, y), predict_proba(self.predictor, X))
-        elif loss.reads == "codes":
-            labels = predict(self.predictor, X)
-            z = loss(class_codes(self.predictor, y), class_codes(self.predictor, labels))
-        else:
-            z = loss(y, predict(self.predictor, X))
-        return self._check_support(check_losses(z, n_rows(X)))
-
     def _check_support(self, z: FloatArray) -> FloatArray:
-        self.support_ = resolve_support(self.support, resolve_loss(self.loss).support)
         outside = ~self.support_.contains(z)
         if outside.any():
             raise ValueError(
                 f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
-                f"{self.support_}, for instance {z[outside][0]}. Correct the loss, or declare "
-                "its support."
+                f"{describe_support(self.support_)}, for instance {z[outside][0]}. Correct the "
+                "loss, or declare its support."
             )
         return z
 
-    def _level(self, alpha: float) -> float:
+    def _warn_if_too_few(self, alpha: float) -> None:
         n = len(self.tails_)
         if conformal_rank(n, alpha) > n and np.isinf(self.support_.high):
             warnings.warn(
@@ -270,7 +286,6 @@ class Locus(BaseEstimator):
                 LocusWarning,
                 stacklevel=3,
             )
-        return calibrated_level(self.tails_, alpha)
 
     def _dist(self, S: FloatArray) -> LossDistribution:
         draws = self.engine_.predict_draws(S)

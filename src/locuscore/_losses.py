@@ -1,7 +1,8 @@
 """Losses: functions ``(y_true, y_pred) -> z``, and what each reads from the predictor."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import ArrayLike
 
 from locuscore._distribution import Support
 from locuscore._protocols import FloatArray
+from locuscore._validation import holds_text
+
+PROBABILITY_ROUNDING = 1e-3  # single-precision models add up to 1 only roughly
 
 Reads = Literal["numbers", "labels", "codes", "probabilities", "anything"]
 
@@ -22,9 +26,9 @@ class Loss:
     """
 
     name: str
-    function: Callable[[Any, Any], Any]
-    support: Support
-    reads: Reads
+    function: Callable[[Any, Any], Any] = field(repr=False)
+    support: Support = field(repr=False)
+    reads: Reads = field(repr=False)
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -36,11 +40,7 @@ def pinball(level: float) -> Loss:
         raise ValueError(
             f"the level of a pinball loss lies strictly between 0 and 1; got {level!r}."
         )
-
-    def function(y: FloatArray, q: FloatArray) -> FloatArray:
-        return np.maximum(level * (y - q), (level - 1) * (y - q))
-
-    return Loss(f"pinball({level})", function, _NON_NEGATIVE, "numbers")
+    return Loss(f"pinball({level})", partial(_pinball, level=level), _NON_NEGATIVE, "numbers")
 
 
 def cost(matrix: ArrayLike) -> Loss:
@@ -48,25 +48,17 @@ def cost(matrix: ArrayLike) -> Loss:
 
     Rows and columns follow the predictor's ``classes_``, or 0, 1, 2, ... where it has none.
     """
-    costs = np.asarray(matrix, dtype=np.float64)
+    costs = np.array(matrix, dtype=np.float64)
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
-        raise ValueError(f"a cost matrix is square and finite; got shape {costs.shape}.")
-
-    def function(y: np.ndarray, label: np.ndarray) -> FloatArray:
-        largest = max(y.max(initial=0), label.max(initial=0))
-        if largest >= len(costs):
-            raise ValueError(
-                f"the cost matrix has {len(costs)} classes, but class number {largest} occurs "
-                "(classes are counted from 0)."
-            )
-        return costs[y, label]
-
-    return Loss("cost", function, finite_support(costs.ravel()), "codes")
+        raise ValueError(f"a cost matrix is square and finite; got {matrix!r}.")
+    return Loss("cost", partial(_cost, costs=costs), finite_support(costs.ravel()), "codes")
 
 
 def finite_support(values: Iterable[float]) -> Support:
     """Return the support that consists of these values."""
     points = np.unique(np.asarray(list(values), dtype=np.float64))
+    if not len(points) or not np.isfinite(points).all():
+        raise ValueError(f"a finite support holds at least one value, all finite; got {points}.")
     return Support(float(points[0]), float(points[-1]), points)
 
 
@@ -78,19 +70,56 @@ def _squared(y: FloatArray, prediction: FloatArray) -> FloatArray:
     return (y - prediction) ** 2
 
 
+def _pinball(y: FloatArray, q: FloatArray, level: float) -> FloatArray:
+    return np.maximum(level * (y - q), (level - 1) * (y - q))
+
+
 def _zero_one(y: np.ndarray, label: np.ndarray) -> FloatArray:
+    if holds_text(y) != holds_text(label):
+        raise ValueError(
+            f"y and the predicted labels cannot be compared: one is text, the other is not (y: "
+            f"{y.dtype}, predictions: {label.dtype})."
+        )
     return np.asarray(y != label, dtype=np.float64)
 
 
+def _cost(y: np.ndarray, label: np.ndarray, costs: FloatArray) -> FloatArray:
+    largest = max(y.max(initial=0), label.max(initial=0))
+    if largest >= len(costs):
+        raise ValueError(
+            f"the cost matrix has {len(costs)} classes, but class number {largest} occurs "
+            "(classes are counted from 0)."
+        )
+    return costs[y, label]
+
+
 def _log(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
-    chosen = probabilities[np.arange(len(code)), code]
+    chosen = _check_probabilities(code, probabilities)[np.arange(len(code)), code]
     return -np.log(np.maximum(chosen, np.finfo(np.float64).eps))
 
 
 def _brier(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
     truth = np.zeros_like(probabilities)
+    values = _check_probabilities(code, probabilities)
     truth[np.arange(len(code)), code] = 1.0
-    return ((probabilities - truth) ** 2).sum(axis=1)
+    return np.minimum(((values - truth) ** 2).sum(axis=1), 2.0)
+
+
+def _check_probabilities(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
+    """Return probabilities without the rounding that would leave [0, 1]."""
+    n_classes = probabilities.shape[1]
+    if code.max(initial=0) >= n_classes:
+        raise ValueError(
+            f"the predictor gives probabilities of {n_classes} classes, but class number "
+            f"{code.max()} occurs in y (classes are counted from 0)."
+        )
+    off = np.abs(probabilities.sum(axis=1) - 1.0)
+    if not (probabilities >= 0).all() or not (off <= PROBABILITY_ROUNDING).all():
+        raise ValueError(
+            "class probabilities must be non-negative and add up to 1 in every row; the "
+            "predictor's do not. Does it return scores instead?"
+        )
+    return np.minimum(probabilities, 1.0)
 
 
 _NON_NEGATIVE = Support(low=0.0)
@@ -127,8 +156,6 @@ def resolve_support(support: Any, default: Support) -> Support:
     if support is None:
         return default
     if isinstance(support, set | frozenset | range):
-        if not support:
-            raise ValueError("a declared support must not be empty.")
         return finite_support(support)
     try:
         low, high = (float(end) for end in support)
@@ -140,3 +167,10 @@ def resolve_support(support: Any, default: Support) -> Support:
     if not low < high:
         raise ValueError(f"support must be a pair with low < high; got {support!r}.")
     return Support(low, high)
+
+
+def describe_support(support: Support) -> str:
+    """Return a support as people write it."""
+    if support.points is None:
+        return f"[{support.low:g}, {support.high:g}]"
+    return "{" + ", ".join(f"{point:g}" for point in support.points) + "}"

@@ -1,24 +1,29 @@
 """What is read off the fixed predictor: its output for the loss, and its own signals."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from scipy import sparse
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesRegressor,
     RandomForestRegressor,
     VotingRegressor,
 )
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import validate_data
 
-from locuscore._frames import as_frame, column, n_rows
+from locuscore._frames import as_array, column, n_rows
+from locuscore._losses import Loss
 from locuscore._protocols import FloatArray, Rows
+from locuscore._validation import check_losses, check_numeric, check_targets
 
 
 @dataclass(frozen=True)
@@ -37,22 +42,52 @@ def prediction_column(name: Hashable) -> PredictionColumn:
 
 
 def check_predictor(predictor: Any) -> None:
-    """Raise unless the predictor can be called, directly or by `predict`, and is fitted."""
+    """Raise unless the predictor can be called, directly or by `predict`."""
     if isinstance(predictor, type) or not (callable(predictor) or hasattr(predictor, "predict")):
         raise TypeError(
             "predictor must be a fitted object with a predict method, a function of X, or "
             f"prediction_column(name); got {predictor!r}."
         )
-    if isinstance(predictor, BaseEstimator):
-        check_is_fitted(
-            predictor,
-            msg="The predictor %(name)s is not fitted: fit it first; locuscore never trains it.",
+
+
+def realised_losses(loss: Loss, predictor: Any, X: Rows, y: ArrayLike | None) -> FloatArray:
+    """Return ``L(y, g(x))`` for each row, giving the loss what it reads."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    n = n_rows(X)
+    targets = check_targets(as_array(y), n)
+    if not n:
+        return np.empty(0)
+    if loss.reads == "probabilities":
+        probabilities = predict_proba(predictor, X)
+        return check_losses(loss(class_codes(predictor, targets), probabilities), n)
+    if loss.reads == "numbers":
+        targets = check_numeric(targets, "y")
+    output = predict(predictor, X)
+    if loss.reads == "numbers":
+        output = check_numeric(output, "the predictor's output")
+    if loss.reads == "codes":
+        targets, output = class_codes(predictor, targets), class_codes(predictor, output)
+    if loss.reads != "anything" and targets.shape != output.shape:
+        raise ValueError(
+            f"y has shape {targets.shape}, but the predictor returned shape {output.shape}; the "
+            f"loss {loss.name} compares them one by one. Pass a loss function of your own for "
+            "several outputs."
         )
+    return check_losses(loss(targets, output), n)
 
 
 def predict(predictor: Any, X: Rows) -> np.ndarray:
     """Return g(X), one row of output per row of X."""
-    return _one_per_row(predictor, getattr(predictor, "predict", predictor), X)
+    values = np.asarray(_call(predictor, getattr(predictor, "predict", predictor), X))
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim not in (1, 2) or len(values) != n_rows(X):
+        raise ValueError(
+            f"the predictor must return one prediction per row; got an output of shape "
+            f"{values.shape} for {n_rows(X)} rows."
+        )
+    return values
 
 
 def predict_proba(predictor: Any, X: Rows) -> FloatArray:
@@ -62,10 +97,25 @@ def predict_proba(predictor: Any, X: Rows) -> FloatArray:
             f"this loss needs class probabilities, but {type(predictor).__name__} has no "
             "predict_proba; calibrate it, or use the loss 'zero_one'."
         )
-    values = _one_per_row(predictor, getattr(predictor, "predict_proba", predictor), X)
-    if values.ndim != 2:
-        raise ValueError(f"class probabilities must have shape (n, classes); got {values.shape}.")
+    values = np.asarray(_call(predictor, getattr(predictor, "predict_proba", predictor), X))
+    if values.ndim != 2 or len(values) != n_rows(X):
+        raise ValueError(
+            f"class probabilities must have shape ({n_rows(X)}, classes); got {values.shape}."
+        )
     return np.asarray(values, dtype=np.float64)
+
+
+def _call(predictor: Any, function: Any, X: Rows) -> Any:
+    try:
+        return function(X)
+    except NotFittedError as error:
+        raise NotFittedError(
+            f"the predictor {type(predictor).__name__} is not fitted: fit it first; locuscore "
+            "never trains it."
+        ) from error
+    except Exception as error:
+        error.add_note(f"raised by the predictor {predictor!r} on {n_rows(X)} rows")
+        raise
 
 
 def class_codes(predictor: Any, labels: np.ndarray) -> np.ndarray:
@@ -86,8 +136,8 @@ def class_codes(predictor: Any, labels: np.ndarray) -> np.ndarray:
     return np.array([position[v] for v in np.asarray(labels).tolist()], dtype=np.int64)
 
 
-def own_signals(predictor: Any, X: Rows) -> FloatArray:
-    """What g itself says about each row, as float columns.
+def own_signals(predictor: Any, X: Rows) -> np.ndarray:
+    """What g itself says about each row, as columns; text where g is a function that returns text.
 
     A classifier gives its class code, the margin between its two likeliest classes and the
     entropy of its probabilities; a forest or bag of regressors the mean and standard deviation
@@ -97,30 +147,15 @@ def own_signals(predictor: Any, X: Rows) -> FloatArray:
     if isinstance(predictor, PredictionColumn):
         return np.empty((n_rows(X), 0))
     if hasattr(predictor, "predict_proba"):
-        return _class_signals(predict_proba(predictor, X))
-    members = _members_mean_and_spread(predictor, X)
-    if members is not None:
-        return members
+        probabilities = _call(predictor, predictor.predict_proba, X)
+        outputs = probabilities if isinstance(probabilities, list) else [probabilities]
+        return np.hstack([_class_signals(np.asarray(p, dtype=np.float64)) for p in outputs])
+    if _has_members(predictor):
+        return np.hstack(_call(predictor, partial(_mean_and_spread, predictor), X))
     output = predict(predictor, X)
-    if hasattr(predictor, "classes_"):
+    if hasattr(predictor, "classes_") and output.ndim == 1:
         output = class_codes(predictor, output)
-    return np.asarray(output, dtype=np.float64).reshape(len(output), -1)
-
-
-def _one_per_row(predictor: Any, function: Any, X: Rows) -> np.ndarray:
-    try:
-        values = np.asarray(function(X))
-    except Exception as error:
-        error.add_note(f"raised by the predictor {predictor!r} on {n_rows(X)} rows")
-        raise
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim not in (1, 2) or len(values) != n_rows(X):
-        raise ValueError(
-            f"the predictor must return one prediction per row; got an output of shape "
-            f"{values.shape} for {n_rows(X)} rows."
-        )
-    return values
+    return output.reshape(len(output), -1)
 
 
 def _class_signals(probabilities: FloatArray) -> FloatArray:
@@ -131,61 +166,102 @@ def _class_signals(probabilities: FloatArray) -> FloatArray:
     return np.column_stack([probabilities.argmax(axis=1), margin, entropy])
 
 
-def _members_mean_and_spread(predictor: Any, X: Rows) -> FloatArray | None:
-    """Mean and standard deviation over the members of an averaging ensemble; None for others."""
+# Known by their `predict`, the plain mean over members; a subclass with its own is another matter.
+_MEANS = {
+    model.predict
+    for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
+}
+
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+
+
+def _has_members(predictor: Any) -> bool:
+    """Whether the predictor, or the last model inside it, is a plain mean over members."""
     if isinstance(predictor, Pipeline):
-        final = predictor[-1]
-        if not isinstance(final, _AVERAGING):
-            return None
-        return _members_mean_and_spread(final, predictor[:-1].transform(X))
-    if not isinstance(predictor, _AVERAGING):
-        return None
-    if isinstance(predictor, VotingRegressor):
-        if predictor.weights is not None:
-            return None
-        tasks = [(member, X, None) for member in predictor.estimators_]
-    elif isinstance(predictor, BaggingRegressor):
-        array = X if sparse.issparse(X) else np.asarray(X)
-        features = predictor.estimators_features_
-        tasks = [(m, array, f) for m, f in zip(predictor.estimators_, features, strict=True)]
-    else:
-        array = _as_float32(X)
-        tasks = [(tree.tree_, array, None) for tree in predictor.estimators_]
-    parts = min(effective_n_jobs(getattr(predictor, "n_jobs", None)), len(tasks))
+        return _has_members(predictor[-1])
+    if isinstance(predictor, _SEARCHES):
+        return _has_members(getattr(predictor, "best_estimator_", None))
+    if isinstance(predictor, TransformedTargetRegressor):
+        return _has_members(getattr(predictor, "regressor_", None))
+    is_mean = getattr(type(predictor), "predict", None) in _MEANS
+    is_weighted = getattr(predictor, "weights", None) is not None
+    return is_mean and hasattr(predictor, "estimators_") and not is_weighted
+
+
+def _mean_and_spread(
+    predictor: Any, X: Rows, push: Callable[[FloatArray], FloatArray] = np.asarray
+) -> tuple[FloatArray, FloatArray]:
+    """Prediction, and standard deviation over the members' predictions after `push`."""
+    if isinstance(predictor, _SEARCHES):
+        return _mean_and_spread(predictor.best_estimator_, X, push)
+    if isinstance(predictor, Pipeline):
+        inside = X if len(predictor) == 1 else predictor[:-1].transform(X)
+        return _mean_and_spread(predictor[-1], inside, push)
+    if isinstance(predictor, TransformedTargetRegressor):
+        back = predictor.transformer_.inverse_transform
+        _, spread = _mean_and_spread(predictor.regressor_, X, lambda values: push(back(values)))
+        # The mean of what is pushed is not the prediction, which is the mean pushed.
+        return predict(predictor, X).reshape(len(spread), -1), spread
+    members = _members(predictor, X, push)
+    parts = min(effective_n_jobs(getattr(predictor, "n_jobs", None)), len(members))
     # Sums of differences to one member: exact when the members agree.
-    origin = _member_output(tasks[0])
+    origin = members[0]()
     sums = Parallel(n_jobs=parts, require="sharedmem")(
-        delayed(_sum_differences)(tasks[i::parts], origin) for i in range(parts)
+        delayed(_sum_differences)(members[i::parts], origin) for i in range(parts)
     )
-    first = sum(s[0] for s in sums) / len(tasks)
-    second = sum(s[1] for s in sums) / len(tasks)
-    spread = np.sqrt(np.maximum(second - first**2, 0.0))
-    return np.hstack([origin + first, spread])
+    first = sum(s[0] for s in sums) / len(members)
+    second = sum(s[1] for s in sums) / len(members)
+    return origin + first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-_AVERAGING = (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
+def _members(
+    predictor: Any, X: Rows, push: Callable[[FloatArray], FloatArray]
+) -> list[Callable[[], FloatArray]]:
+    """One function per member: its predictions on X, (n, outputs), after `push`.
+
+    X is prepared once, the way the ensemble's own `predict` does.
+    """
+    models = predictor.estimators_
+    if isinstance(predictor, VotingRegressor):
+        return [partial(_member_output, model, X, None, push) for model in models]
+    if isinstance(predictor, BaggingRegressor):
+        array = validate_data(
+            predictor,
+            X,
+            reset=False,
+            accept_sparse=["csr", "csc"],
+            dtype=None,
+            ensure_all_finite=False,
+        )
+        subsets = predictor.estimators_features_
+        return [
+            partial(_member_output, model, array, subset, push)
+            for model, subset in zip(models, subsets, strict=True)
+        ]
+    array = validate_data(
+        predictor,
+        X,
+        reset=False,
+        accept_sparse="csr",
+        dtype=np.float32,
+        ensure_all_finite="allow-nan",
+    )
+    return [partial(_member_output, model.tree_, array, None, push) for model in models]
 
 
-def _as_float32(X: Rows) -> Any:
-    if sparse.issparse(X):
-        return X.astype(np.float32)
-    frame = as_frame(X)
-    array = X if frame is None else frame.to_numpy()
-    return np.ascontiguousarray(array, dtype=np.float32)
-
-
-def _member_output(task: tuple[Any, Any, Any]) -> FloatArray:
-    member, X, features = task
-    values = np.asarray(member.predict(X if features is None else X[:, features]))
-    return values.reshape(len(values), -1)
+def _member_output(
+    model: Any, X: Any, features: Any, push: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    values = np.asarray(model.predict(X if features is None else X[:, features]))
+    return np.asarray(push(values.reshape(len(values), -1)), dtype=np.float64)
 
 
 def _sum_differences(
-    tasks: list[tuple[Any, Any, Any]], origin: FloatArray
+    members: list[Callable[[], FloatArray]], origin: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     first, second = np.zeros_like(origin), np.zeros_like(origin)
-    for task in tasks:
-        difference = _member_output(task) - origin
+    for member in members:
+        difference = member() - origin
         first += difference
         second += difference**2
     return first, second

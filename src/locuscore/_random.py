@@ -18,8 +18,8 @@ def spawn_seeds(
 
 def seeded(estimator: Any, seed: int) -> Any:
     """Return a clone whose own `random_state`, where it has one that is not set, is `seed`."""
-    copy = clone(estimator)
-    params = copy.get_params(deep=False)
+    copy = clone(estimator, safe=False)  # an object without parameters is copied
+    params = copy.get_params(deep=False) if hasattr(copy, "get_params") else {}
     if "random_state" in params and params["random_state"] is None:
         copy.set_params(random_state=seed)
     return copy

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locuscore._frames import Encoder, n_rows
+from locuscore._frames import Encoder, column_names, n_rows, take_rows
 from locuscore._predictor import own_signals
 from locuscore._protocols import FloatArray, Rows
 
@@ -15,10 +15,10 @@ SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
 
 @dataclass(frozen=True)
 class Signals:
-    """A fitted map from rows to floats; without `predictor`, g's own signals are left out."""
+    """A fitted map from rows to floats: `embed` of the rows, and `listen`, what g says of them."""
 
     embed: Callable[[Rows], Any]
-    predictor: Any = None
+    listen: Callable[[Rows], FloatArray] | None = None
 
     def __call__(self, X: Rows) -> FloatArray:
         values = np.asarray(self.embed(X), dtype=np.float64)
@@ -27,9 +27,32 @@ class Signals:
                 f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
                 f"got {values.shape}."
             )
-        if self.predictor is None:
-            return values
-        return np.hstack([values, own_signals(self.predictor, X)])
+        infinite = np.flatnonzero(np.isinf(values).any(axis=0))
+        if len(infinite):
+            names = column_names(X) if values.shape[1] == X.shape[1] else range(values.shape[1])
+            raise ValueError(
+                f"infinity in the columns {[names[j] for j in infinite]}; engines need finite or "
+                "missing values. Replace it, for instance by NaN."
+            )
+        return values if self.listen is None else np.hstack([values, self.listen(X)])
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What the predictor says of each row, as finite floats; text by codes learned on D1."""
+
+    predictor: Any
+    encoder: Encoder
+
+    def __call__(self, X: Rows) -> FloatArray:
+        values = self.encoder.transform(own_signals(self.predictor, X))
+        bad = int(np.sum(~np.isfinite(values).all(axis=1)))
+        if bad and not self.encoder.codes_:
+            raise ValueError(
+                f"the predictor returned NaN or infinity for {bad} rows out of {len(values)}; a "
+                "prediction that is no number has no loss to bound. Leave those rows out."
+            )
+        return values
 
 
 def fit_signals(choice: SignalChoice, predictor: Any, X: Rows) -> Signals:
@@ -42,4 +65,10 @@ def fit_signals(choice: SignalChoice, predictor: Any, X: Rows) -> Signals:
         return Signals(choice)
     if choice not in ("all", "x"):
         raise ValueError(f"signals must be 'all', 'x' or a function of X; got {choice!r}.")
-    return Signals(Encoder().fit(X).transform, predictor if choice == "all" else None)
+    embed = Encoder().fit(X).transform
+    if choice == "x" or predictor is None:
+        return Signals(embed)
+    said = own_signals(predictor, take_rows(X, slice(0, 1)))
+    if said.dtype.kind in "OUS":  # one row shows the kind; the levels of text need all of them
+        said = own_signals(predictor, X)
+    return Signals(embed, Listener(predictor, Encoder().fit(said)))

@@ -1,6 +1,7 @@
 """Checks at the door: each raises with the value it saw and what to do about it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,21 +48,71 @@ def check_numbers(value: ArrayLike, name: str) -> FloatArray:
     return values
 
 
-def check_losses(z: ArrayLike, n: int, name: str = "loss") -> FloatArray:
-    """Return losses as a finite float array of length n."""
+def is_missing(value: Any) -> bool:
+    """Whether one value is None, NaN, NaT or NA."""
     try:
-        values = np.asarray(z, dtype=np.float64)
-    except (TypeError, ValueError):
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither true nor false
+        return True
+    except ValueError:  # an array: not missing, whatever it is
+        return False
+
+
+def holds_text(values: np.ndarray) -> bool:
+    """Whether an array holds text, as text or among objects."""
+    if values.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in values.ravel().tolist())
+    return values.dtype.kind in "US"
+
+
+def check_numeric(values: np.ndarray, name: str) -> FloatArray:
+    """Return values as floats; text is refused even where it could be read as numbers."""
+    if values.dtype.kind in "biufO" and not holds_text(values):
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
+    kind = "text" if holds_text(values) else values.dtype
+    raise ValueError(
+        f"this loss needs numbers, but {name} holds {kind}; for class labels use "
+        "'zero_one', 'log', 'brier' or cost(matrix)."
+    )
+
+
+def check_methods(value: Any, methods: Sequence[str], name: str) -> None:
+    """Raise unless value is an object, not a class, with these methods."""
+    if isinstance(value, type) or not all(callable(getattr(value, m, None)) for m in methods):
         raise TypeError(
-            f"{name} must give one number per row; got values of type "
-            f"{np.asarray(z).dtype}. Targets that are text need a loss such as 'zero_one'."
-        ) from None
+            f"{name} must be an object with the methods {' and '.join(methods)}; got {value!r}."
+        )
+
+
+def check_calibration_size(size: Any, n: int) -> int:
+    """Return the number of rows in D2; a share gives at least 1, and leaves 2 where it can."""
+    if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1:
+        return int(size)
+    if isinstance(size, float | np.floating) and 0 < size < 1:
+        return max(1, min(round(float(size) * n), n - 2))
+    raise ValueError(
+        "calibration_size must be a share strictly between 0 and 1, a number of rows, or the "
+        f"positions of rows; got {size!r}."
+    )
+
+
+def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
+    """Return losses as a finite float array of length n."""
+    values = np.asarray(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n,):
         raise ValueError(
             f"{name} must give one number per row, an array of shape ({n},); got {values.shape}."
         )
+    if values.dtype.kind not in "biufO" or holds_text(values):
+        raise TypeError(f"{name} must give one number per row; got values of type {values.dtype}.")
+    if values.dtype.kind == "O":
+        values = np.array([np.nan if is_missing(v) else float(v) for v in values])
+    values = np.asarray(values, dtype=np.float64)
     bad = int(np.sum(~np.isfinite(values)))
     if bad:
         raise ValueError(
@@ -86,31 +137,20 @@ def check_same_length(**arrays: ArrayLike) -> list[FloatArray]:
     return list(values.values())
 
 
-def check_targets(y: ArrayLike, n: int, *, numeric: bool) -> np.ndarray:
-    """Return n targets without missing ones, as floats where the loss is arithmetic."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None.")
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+def check_targets(y: np.ndarray, n: int) -> np.ndarray:
+    """Return n targets, none of them missing."""
+    values = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if values.ndim == 0 or len(values) != n:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: X has {n} rows, "
             f"y has shape {values.shape}."
         )
-    missing = values != values if values.dtype.kind in "fcO" else np.zeros(n, dtype=bool)
     if values.dtype.kind == "O":
-        missing = missing | np.array([v is None for v in values.ravel()]).reshape(values.shape)
-    if np.any(missing):
+        missing = np.array([is_missing(value) for value in values.ravel().tolist()], dtype=bool)
+    else:
+        missing = values != values
+    if missing.any():
         raise ValueError(
-            f"y contains NaN or missing values ({int(np.sum(missing))}); remove those rows."
+            f"y contains NaN or missing values ({int(missing.sum())}); remove those rows."
         )
-    if not numeric:
-        return values
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"this loss needs numeric targets, but y holds {values.dtype}; for class labels use "
-            "'zero_one', 'log', 'brier' or cost(matrix)."
-        ) from None
+    return values

@@ -4,13 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._draws import NormalDraws, smallest_scale
 from locuscore._protocols import FloatArray
 from locuscore._random import seeded, spawn_seeds
+from locuscore.engines._boosting import BoostedTrees
 
 
 class Gaussian(BaseEstimator):
@@ -36,7 +36,7 @@ class Gaussian(BaseEstimator):
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit the location, then the log scale of its out-of-fold errors."""
         seeds = spawn_seeds(self.random_state, 3)
-        default = HistGradientBoostingRegressor(max_iter=100, learning_rate=0.05)
+        default = BoostedTrees(max_iter=100, learning_rate=0.05)
         self.location_ = seeded(default if self.location is None else self.location, seeds[0])
         self.scale_ = seeded(default if self.scale is None else self.scale, seeds[1])
         folds = KFold(min(5, len(z)), shuffle=True, random_state=seeds[2])

@@ -5,12 +5,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._draws import GridDraws, smallest_scale
 from locuscore._protocols import FloatArray
 from locuscore._random import seeded, spawn_seeds
+from locuscore.engines._boosting import BoostedTrees
 
 
 class QuantileGrid(BaseEstimator):
@@ -45,7 +45,7 @@ class QuantileGrid(BaseEstimator):
         wanted = np.sort(np.asarray(self.probabilities, dtype=np.float64))
         if wanted.size == 0 or wanted[0] <= 0 or wanted[-1] >= 1:
             raise ValueError(f"probabilities must lie strictly between 0 and 1; got {wanted}.")
-        default = HistGradientBoostingRegressor(
+        default = BoostedTrees(
             loss="quantile", quantile=0.5, max_iter=100, learning_rate=0.05, max_leaf_nodes=15
         )
         base = default if self.model is None else self.model

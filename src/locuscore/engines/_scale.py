@@ -4,13 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._draws import SMALLEST_RELATIVE_SCALE, ShapeDraws
 from locuscore._protocols import FloatArray
 from locuscore._random import seeded, spawn_seeds
+from locuscore.engines._boosting import BoostedTrees
 
 
 class Scale(BaseEstimator):
@@ -38,7 +38,7 @@ class Scale(BaseEstimator):
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit the mean-loss model and its shape."""
         seeds = spawn_seeds(self.random_state, 2)
-        default = HistGradientBoostingRegressor(loss="poisson", max_iter=100, learning_rate=0.05)
+        default = BoostedTrees(loss="poisson", max_iter=100, learning_rate=0.05)
         self.model_ = seeded(default if self.model is None else self.model, seeds[0])
         self.unit_ = float(np.mean(np.abs(z))) or 1.0
         size = np.abs(z) / self.unit_

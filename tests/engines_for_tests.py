@@ -1,0 +1,46 @@
+"""Cheap engines that several test files share."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from locuscore._draws import NormalDraws
+
+
+class ConstantNormal(BaseEstimator):
+    """One normal law for all rows, and `n_draws` copies of it."""
+
+    def __init__(self, n_draws=1):
+        self.n_draws = n_draws
+
+    def fit(self, S, z):
+        self.location_, self.scale_ = float(np.mean(z)), float(np.std(z)) or 1.0
+        return self
+
+    def predict_draws(self, S):
+        shape = (len(S), self.n_draws)
+        return NormalDraws(np.full(shape, self.location_), np.full(shape, self.scale_))
+
+
+class FirstSignalNormal(BaseEstimator):
+    """A normal law around the first signal; writes down what it was given."""
+
+    def __init__(self, seen=None, n_draws=1):
+        self.seen = seen
+        self.n_draws = n_draws
+
+    def __sklearn_clone__(self):  # the list is shared with the test
+        return type(self)(self.seen, self.n_draws)
+
+    def fit(self, S, z):
+        self._note("fit", S)
+        self.scale_ = float(np.std(z)) or 1.0
+        return self
+
+    def predict_draws(self, S):
+        self._note("predict_draws", S)
+        location = np.repeat(np.nan_to_num(S[:, [0]]), self.n_draws, axis=1)
+        return NormalDraws(location, np.full(location.shape, self.scale_))
+
+    def _note(self, method, S):
+        if self.seen is not None:
+            self.seen.append((method, np.array(S)))

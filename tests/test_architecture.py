@@ -1,0 +1,126 @@
+"""Imports point one way, and optional packages are imported only by those who ask for them."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import locuscore
+
+PACKAGE = Path(locuscore.__file__).parent
+
+# A module may import modules of lower layers only; within a layer nobody imports a neighbour.
+LAYERS = [
+    {"_protocols"},
+    {"_validation", "_random", "_optional"},
+    {"_numeric", "_calibration", "_metrics"},
+    {"_draws"},
+    {"_distribution"},
+    {"_losses", "_frames", "_gamma"},
+    {"_predictor"},
+    {"_signals"},
+    {"engines"},
+    {"_locus"},
+    {"_generators", "_contracts", "datasets", "plots", "metrics"},
+    {"__init__", "testing", "_demo"},
+    {"cli", "__main__"},
+]
+LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
+ENGINES_MAY_IMPORT = {
+    "_draws",
+    "_metrics",
+    "_optional",
+    "_protocols",
+    "_random",
+    "_validation",
+    "engines",
+    "metrics",
+}
+OPTIONAL = ["matplotlib", "pandas", "polars", "pyarrow", "rich"]
+
+
+def module_of(path):
+    """Top-level module of a file: all engines count as one."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(source):
+    """Modules of our own that a source imports, by the name below the package."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            # "from locuscore import x" may name a module or a public name.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        parts = [name.split(".") for name in names]
+        found |= {
+            part[1] if len(part) > 1 else "__init__" for part in parts if part[0] == "locuscore"
+        }
+    known = set(LEVEL)
+    return {name if name in known else "__init__" for name in found}
+
+
+def back_edges(module, source):
+    allowed = {name for name in LEVEL if LEVEL[name] < LEVEL[module]} | {module}
+    if module == "engines":
+        allowed &= ENGINES_MAY_IMPORT
+    return {(module, target) for target in imported(source) - allowed}
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def test_every_module_has_its_place():
+    assert {module_of(path) for path in FILES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    assert not back_edges(module_of(path), path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("_draws", "from locuscore._locus import Locus"),
+        ("_draws", "import locuscore._distribution"),
+        ("_losses", "from locuscore import Locus"),
+        ("_validation", "def f():\n    from locuscore._frames import as_rows"),
+        ("engines", "from locuscore._signals import fit_signals"),
+        ("_random", "from locuscore._optional import require"),
+    ],
+)
+def test_a_back_edge_would_be_noticed(module, source):
+    assert back_edges(module, source)
+
+
+# scikit-learn imports some of these by itself where it finds them; here nobody finds them.
+WITHOUT_OPTIONAL = f"""
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {OPTIONAL}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Hidden())
+import numpy as np
+import locuscore
+from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+locus = locuscore.Locus(lambda X: X[:, 0], engine=Forest(n_trees=2)).fit(X, X[:, 1])
+assert locus.loss_bound(X).shape == (40,)
+assert not set({OPTIONAL}) & set(sys.modules)
+"""
+
+
+def test_the_core_works_where_no_optional_package_is():
+    run = [sys.executable, "-W", "error", "-c", WITHOUT_OPTIONAL]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,519 @@
+"""Bad input of every kind gives a clear error, or the answer its documentation states."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from engines_for_tests import ConstantNormal, FirstSignalNormal
+from helpers import assert_close
+from locuscore import KNNGamma, Locus, LocusWarning
+from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
+
+ENGINES = [Forest(n_trees=10), Gaussian(), Scale(), QuantileGrid((0.5, 0.9))]
+
+
+def zeros(X):
+    return np.zeros(X.shape[0])
+
+
+def quick(predictor=zeros, **kwargs):
+    return Locus(predictor, **{"engine": ConstantNormal(), "random_state": 0, **kwargs})
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(60, 3)), rng.normal(size=60)
+
+
+# Losses and targets
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_loss_that_is_not_finite(bad, data):
+    X, y = data
+    message = "has 1 non-finite values out of 60; the bound needs finite losses"
+    with pytest.raises(ValueError, match=message):
+        quick(loss=lambda y, g: np.where(y == y.max(), bad, 1.0)).fit(X, y)
+    with pytest.raises(ValueError, match=f"z {message}"):
+        quick().fit_losses(X, np.where(y == y.max(), bad, 1.0))
+
+
+def test_an_infinite_target_or_prediction(data):
+    X, y = data
+    with pytest.raises(ValueError, match="non-finite"):
+        quick().fit(X, np.where(y == y.max(), np.inf, y))
+    with pytest.raises(ValueError, match="non-finite"):
+        quick(lambda X: np.full(len(X), np.nan)).fit(X, y)
+
+
+def test_a_negative_loss_where_the_support_forbids_it(data):
+    X, y = data
+    negative = int(np.sum(y < 0))
+    with pytest.raises(
+        ValueError, match=rf"{negative} losses out of 60 lie outside the support \[0"
+    ):
+        quick(loss=lambda y, g: y - g, support=(0, np.inf)).fit(X, y)
+    with pytest.raises(ValueError, match=r"outside the support \[0, inf\]"):
+        quick().fit_losses(X, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape"),
+    [
+        (lambda y, g: np.mean(y), r"\(\)"),
+        (lambda y, g: y[:3], r"\(3,\)"),
+        (lambda y, g: np.column_stack([y, y]), r"\(60, 2\)"),
+        (lambda y, g: np.abs(y[:, None] - g[None, :]), r"\(60, 60\)"),
+    ],
+)
+def test_a_loss_of_the_wrong_shape(loss, shape, data):
+    with pytest.raises(ValueError, match=rf"one number per row, .*\(60,\); got {shape}"):
+        quick(loss=loss).fit(*data)
+
+
+def test_a_column_of_losses_is_taken_as_such(data):
+    X, y = data
+    bounds = quick(loss=lambda y, g: y[:, None] ** 2).fit(X, y).loss_bound(X)
+    assert_close(bounds, quick(loss=lambda y, g: y**2).fit(X, y).loss_bound(X))
+
+
+def test_a_loss_that_gives_text(data):
+    with pytest.raises(TypeError, match="one number per row; got values of type <U3"):
+        quick(loss=lambda y, g: np.full(len(y), "bad")).fit(*data)
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_missing_targets(missing, data):
+    X, y = data
+    y = y.astype(object)
+    y[[3, 5]] = missing
+    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(2\)"):
+        quick().fit(X, y)
+    labels = np.array(["a", "b"] * 30, dtype=object)
+    labels[7] = missing
+    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(1\)"):
+        quick(lambda X: np.full(len(X), "a"), loss="zero_one").fit(X, labels)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("dtype", ["Float64", "Int64", "string", "object", "datetime64[ns]"])
+def test_missing_targets_of_pandas(dtype, data):
+    pd = import_module("pandas")
+    X, _ = data
+    y = pd.Series([None, *[1] * 59], dtype=dtype)
+    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(1\)"):
+        quick().fit(X, y)
+
+
+@pytest.mark.extra
+def test_nullable_targets_of_pandas_without_gaps(data):
+    pd = import_module("pandas")
+    X, _ = data
+    whole = np.arange(60)
+    locus = quick().fit(X, pd.Series(whole, dtype="Int64"))
+    assert_close(locus.losses(X, pd.Series(whole, dtype="Int64")), whole)
+
+
+def test_targets_of_another_length(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: X has 60 rows, y has"):
+        quick().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="target y is None"):
+        quick().fit(X, None)
+    with pytest.raises(ValueError, match="one number per row"):
+        quick().fit_losses(X, np.ones(59))
+
+
+@pytest.mark.parametrize("y", [["a", "b"], ["1", "2"], np.array(["1", "b"], dtype=object)])
+def test_text_targets_with_a_numeric_loss(y, data):
+    with pytest.raises(ValueError, match="needs numbers, but y holds text; for class labels use"):
+        quick().fit(data[0], np.tile(y, 30))
+
+
+def test_text_predictions_with_a_numeric_loss(data):
+    with pytest.raises(ValueError, match="needs numbers, but the predictor's output holds text"):
+        quick(lambda X: np.full(len(X), "a")).fit(*data)
+
+
+def test_dates_with_a_numeric_loss(data):
+    with pytest.raises(ValueError, match="needs numbers, but y holds datetime64"):
+        quick().fit(data[0], np.full(60, "2020-01-01", dtype="M8[D]"))
+
+
+def test_several_targets_need_a_loss_of_their_own(data):
+    X, y = data
+    both = np.column_stack([y, 2 * y])
+    with pytest.raises(ValueError, match=r"y has shape \(60, 2\), but the predictor returned"):
+        quick().fit(X, both)
+    with pytest.raises(ValueError, match="one number per row"):
+        quick(lambda X: np.zeros((len(X), 2))).fit(X, both)
+    locus = quick(
+        lambda X: np.zeros((len(X), 2)), loss=lambda y, g: np.linalg.norm(y - g, axis=1)
+    ).fit(X, both)
+    assert_close(locus.losses(X, both), np.sqrt(5) * np.abs(y), rtol=1e-12)
+
+
+# Rows
+
+
+def test_other_and_fewer_columns_of_an_array(data):
+    X, y = data
+    locus = quick().fit(X, y)
+    for wrong in (X[:, :2], np.hstack([X, X])):
+        for ask in (
+            locus.loss_bound,
+            locus.predict,
+            locus.loss_dist,
+            lambda X: locus.exceedance(X, 1.0),
+            lambda X: locus.losses(X, np.ones(len(X))),
+        ):
+            with pytest.raises(ValueError, match=r"X has \d features, but Locus is expecting 3"):
+                ask(wrong)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["a", "b", "d"], "unseen at fit time:\n- d"),
+        (["a", "b"], "yet now missing:\n- c"),
+        (["b", "a", "c"], "must be in the same order"),
+    ],
+)
+def test_other_fewer_and_reordered_columns_of_a_frame(columns, message, data):
+    pd = import_module("pandas")
+    X, y = data
+    locus = quick().fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    with pytest.raises(ValueError, match=message):
+        locus.loss_bound(pd.DataFrame(X[:, : len(columns)], columns=columns))
+
+
+@pytest.mark.extra
+def test_columns_of_the_same_name(data):
+    pd = import_module("pandas")
+    X, y = data
+    with pytest.raises(ValueError, match="unique column names"):
+        quick().fit(pd.DataFrame(X, columns=["a", "a", "b"]), y)
+
+
+def test_empty_rows(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"0 sample\(s\): fit needs labelled rows"):
+        quick().fit(X[:0], y[:0])
+    with pytest.raises(
+        ValueError, match=r"0 feature\(s\) \(shape=\(60, 0\)\) while a minimum of 1"
+    ):
+        quick().fit(X[:, :0], y)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        quick().fit(X, y).loss_bound([])
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_rows_to_split(n, data):
+    X, y = data
+    with pytest.raises(
+        ValueError, match=rf"at least 2 rows to model.*1 to calibrate.*n_samples = {n}"
+    ):
+        quick().fit(X[:n], y[:n])
+    with pytest.raises(ValueError, match="n_samples = 60 with calibration_size = 59"):
+        quick(calibration_size=59).fit(X, y)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, None])
+def test_the_fewest_rows_that_can_be_split(engine, data):
+    X, y = data
+    locus = quick(engine=engine).fit(X[:3], y[:3])
+    assert np.isfinite(locus.loss_bound(X, 0.5)).all()
+    with pytest.warns(LocusWarning, match="1 calibration rows are too few for alpha = 0.1"):
+        assert np.isinf(locus.loss_bound(X, 0.1)).all()
+    assert set(locus.exceedance(X, 1.0)) <= {0.5, 1.0}
+
+
+def test_one_calibration_row(data):
+    X, y = data
+    locus = quick(calibration_size=1).fit(X, y)
+    with pytest.warns(LocusWarning, match="At least 9 are needed"):
+        assert np.isinf(locus.loss_bound(X)).all()
+    assert np.isfinite(locus.loss_bound(X, 0.5)).all()
+
+
+@pytest.mark.parametrize("x", [np.arange(4.0), [1.0, 2.0], 3.0, np.zeros((2, 3, 1))])
+def test_rows_that_are_no_table(x, data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"Expected 2D array, got an array of shape.*Reshape your"):
+        quick().fit(x, y)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        quick().fit(X, y).loss_bound(x)
+
+
+@pytest.mark.extra
+def test_a_series_is_no_table(data):
+    pd = import_module("pandas")
+    X, y = data
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        quick().fit(pd.Series(X[:, 0]), y)
+
+
+def test_complex_rows(data):
+    X, y = data
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        quick().fit(X + 1j, y)
+
+
+def test_infinite_rows(data):
+    X, y = data
+    locus = quick().fit(X, y)
+    X[2, 1] = np.inf
+    with pytest.raises(ValueError, match=r"infinity in the columns \[1\].*for instance by NaN"):
+        locus.loss_bound(X)
+    with pytest.raises(ValueError, match=r"infinity in the columns \[1\]"):
+        quick().fit(X, y)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Bagged(Scale(), n_draws=2), None])
+def test_missing_values_in_rows(engine, data):
+    X, y = data
+    X[::3, 0] = np.nan  # sometimes
+    X[:, 1] = np.where(np.arange(60) < 50, np.nan, X[:, 1])  # mostly, in whole folds of D1
+    X[:, 2] = np.nan  # always
+    locus = quick(engine=engine, calibration_size=np.arange(30, 59)).fit(X, y)
+    bounds = locus.loss_bound(X)
+    assert np.isfinite(bounds).all()
+    X[:, 2] = 7.0
+    assert_close(locus.loss_bound(X), bounds)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_matrix])
+def test_sparse_rows(kind, data):
+    X, y = data
+    X = np.where(X > 0, X, 0.0)
+    dense = quick(engine=Forest(n_trees=10)).fit(X, y)
+    thin = quick(engine=Forest(n_trees=10)).fit(kind(X), y)
+    assert_close(thin.loss_bound(kind(X)), dense.loss_bound(X))
+    assert_close(thin.exceedance(kind(X), 1.0), dense.exceedance(X, 1.0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, bool])
+def test_rows_of_other_numbers(dtype, data):
+    X, y = data
+    X = (10 + 3 * X).astype(dtype)
+    locus = quick(engine=Forest(n_trees=10)).fit(X, y)
+    bounds = locus.loss_bound(X)
+    assert bounds.dtype == np.float64
+    wide = quick(engine=Forest(n_trees=10)).fit(X.astype(float), y)
+    assert_close(bounds, wide.loss_bound(X.astype(float)))
+
+
+def test_rows_and_targets_as_lists(data):
+    X, y = data
+    locus = quick(lambda X: np.zeros(len(X))).fit(X.tolist(), y.tolist())
+    assert_close(locus.loss_bound(X.tolist()), quick().fit(X, y).loss_bound(X))
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, None])
+def test_constant_features(engine, data):
+    X, y = data
+    locus = quick(engine=engine).fit(np.ones_like(X), y)
+    bounds = locus.loss_bound(X)
+    assert np.isfinite(bounds).all()
+    assert np.ptp(locus.loss_bound(np.ones_like(X))) == 0
+
+
+def test_constant_features_with_gamma(data):
+    X, y = data
+    locus = quick(engine=Forest(n_trees=10), gamma=KNNGamma()).fit(np.ones_like(X), y)
+    assert np.isfinite(locus.loss_bound(X)).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 2.5])
+@pytest.mark.parametrize("engine", [*ENGINES, None])
+def test_equal_losses(engine, value, data):
+    X, _ = data
+    locus = quick(engine=engine).fit(X, np.full(60, value))
+    bounds = locus.loss_bound(X, [0.5, 0.1])
+    assert np.all(bounds >= value)
+    assert_close(bounds, np.full((60, 2), value), atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", [Forest(n_trees=10), Scale()])
+def test_unseen_categories_are_missing_values(engine, data):
+    X, y = data
+    rows = np.column_stack([X[:, :1].astype(object), np.array(["a", "b", "c"] * 20)])
+    locus = quick(engine=engine).fit(rows, y)
+    new = rows[:10].copy()
+    new[:, 1] = "never seen"
+    missing = new.copy()
+    missing[:, 1] = None
+    assert_close(locus.loss_bound(new), locus.loss_bound(missing))
+    assert np.isfinite(locus.loss_bound(new)).all()
+
+
+@pytest.mark.extra
+def test_a_lazy_frame(data):
+    pl = import_module("polars")
+    X, y = data
+    with pytest.raises(TypeError, match=r"X is a lazy frame; collect it first"):
+        quick().fit(pl.DataFrame(X).lazy(), y)
+
+
+# Questions
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, np.nan, [0.1, 1.0], np.inf, None])
+def test_alpha_outside_its_range(alpha, data):
+    X, y = data
+    locus = quick().fit(X, y)
+    with pytest.raises(ValueError, match="strictly between 0 and 1; got"):
+        locus.loss_bound(X, alpha)
+
+
+@pytest.mark.parametrize("tau", [np.nan, np.inf, -np.inf, [1.0, np.nan], None])
+def test_tau_that_is_not_finite(tau, data):
+    X, y = data
+    locus = quick().fit(X, y)
+    with pytest.raises(ValueError, match="tolerance in loss units and must be finite; got"):
+        locus.exceedance(X, tau)
+
+
+@pytest.mark.parametrize("value", ["much", [[0.1], [0.2]], [], {"a": 1}])
+def test_alpha_and_tau_that_are_no_numbers(value, data):
+    X, y = data
+    locus = quick().fit(X, y)
+    kind = ValueError if isinstance(value, list) else TypeError
+    with pytest.raises(kind, match="alpha must be a number or a"):
+        locus.loss_bound(X, value)
+    with pytest.raises(kind, match="tau must be a number or a"):
+        locus.exceedance(X, value)
+
+
+def test_tau_below_every_loss(data):
+    X, y = data
+    assert_close(quick().fit(X, y).exceedance(X, -1.0), np.ones(60))
+
+
+# Predictors
+
+
+@pytest.mark.parametrize(
+    ("g", "shape"),
+    [
+        (lambda X: 0.0, r"\(\)"),
+        (lambda X: np.zeros(3), r"\(3,\)"),
+        (lambda X: np.zeros((3, 60)), r"\(3, 60\)"),
+        (lambda X: np.zeros((60, 2, 2)), r"\(60, 2, 2\)"),
+    ],
+)
+def test_a_predictor_that_returns_the_wrong_shape(g, shape, data):
+    with pytest.raises(
+        ValueError, match=rf"one prediction per row; got an output of shape {shape}"
+    ):
+        quick(g).fit(*data)
+
+
+def test_a_predictor_that_returns_a_column(data):
+    X, y = data
+    assert_close(quick(lambda X: X[:, :1]).fit(X, y).losses(X, y), np.abs(y - X[:, 0]))
+
+
+class OwnError(Exception):
+    pass
+
+
+def test_a_predictor_that_raises(data):
+    X, y = data
+
+    def g(X):
+        if X.max() > 100:
+            raise OwnError("out of range")
+        return np.zeros(len(X))
+
+    locus = quick(g).fit(X, y)
+    with pytest.raises(OwnError, match="out of range") as caught:
+        locus.loss_bound(X + 1000)
+    (note,) = caught.value.__notes__
+    assert note.startswith("raised by the predictor <function")
+    assert note.endswith("on 60 rows")
+    with pytest.raises(OwnError) as caught:
+        quick(g).fit(X + 1000, y)
+    assert caught.value.__notes__
+
+
+@pytest.mark.parametrize("g", [Ridge(), make_pipeline(StandardScaler(), Ridge())])
+def test_a_predictor_that_is_not_fitted(g, data):
+    with pytest.raises(
+        NotFittedError, match=r"predictor \w+ is not fitted: fit it first; locuscore"
+    ):
+        quick(g).fit(*data)
+    with pytest.raises(NotFittedError, match=r"predictor \w+ is not fitted: fit it first"):
+        quick(g).fit_losses(data[0], np.ones(60))
+
+
+def test_a_fitted_model_without_the_usual_attributes(data):
+    class Homemade(BaseEstimator):
+        def fit(self, X, y):
+            self.mean = np.mean(y)
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.mean)
+
+    X, y = data
+    assert_close(quick(Homemade().fit(X, y)).fit(X, y).predict(X), np.full(60, y.mean()))
+
+
+@pytest.mark.parametrize("g", [Ridge, None, 3, "ridge"])
+def test_what_is_no_predictor(g, data):
+    with pytest.raises(TypeError, match="predictor must be a fitted object with a predict method"):
+        quick(g).fit(*data)
+
+
+# Engines and gamma
+
+
+def test_gamma_needs_several_draws(data):
+    with pytest.raises(ValueError, match=r"Scale has one; wrap it: engines.Bagged\(engine\)"):
+        quick(engine=Scale(), gamma=KNNGamma()).fit(*data)
+    locus = quick(engine=Bagged(Scale(), n_draws=3), gamma=KNNGamma()).fit(*data)
+    assert np.isfinite(locus.loss_bound(data[0])).all()
+
+
+@pytest.mark.parametrize("engine", [Ridge(), Forest, "forest", 3])
+def test_what_is_no_engine(engine, data):
+    with pytest.raises(
+        TypeError, match="engine must be an object with the methods fit and predict_"
+    ):
+        quick(engine=engine).fit(*data)
+
+
+@pytest.mark.parametrize("gamma", [0.5, KNNGamma, StandardScaler()])
+def test_what_is_no_gamma(gamma, data):
+    with pytest.raises(TypeError, match="gamma must be an object with the methods fit and predict"):
+        quick(engine=FirstSignalNormal(n_draws=3), gamma=gamma).fit(*data)
+
+
+def test_an_engine_whose_laws_contradict_themselves(data):
+    class Low:
+        shape = (1, 1)
+
+        def __init__(self, n):
+            self.shape = (n, 1)
+
+        def sf(self, z):
+            return np.full(self.shape, np.nan)
+
+        def isf(self, level):
+            return np.zeros(self.shape)
+
+    class Broken(ConstantNormal):
+        def predict_draws(self, S):
+            return Low(len(S))
+
+    with pytest.raises(RuntimeError, match="the laws of Broken are inconsistent"):
+        quick(engine=Broken()).fit(*data)
