@@ -15,7 +15,7 @@ PACKAGE = Path(locuscore.__file__).parent
 LAYERS = [
     {"_protocols"},
     {"_validation", "_random", "_optional"},
-    {"_numeric", "_calibration", "_metrics"},
+    {"_numeric", "_calibration", "metrics"},
     {"_draws"},
     {"_distribution"},
     {"_losses", "_frames", "_gamma"},
@@ -23,14 +23,14 @@ LAYERS = [
     {"_signals"},
     {"engines"},
     {"_locus"},
-    {"_generators", "_contracts", "datasets", "plots", "metrics"},
-    {"__init__", "testing", "_demo"},
-    {"cli", "__main__"},
+    {"_generators", "_contracts", "datasets"},
+    {"__init__", "testing", "_demo_measure"},
+    {"demo"},
+    {"__main__"},
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 ENGINES_MAY_IMPORT = {
     "_draws",
-    "_metrics",
     "_optional",
     "_protocols",
     "_random",
