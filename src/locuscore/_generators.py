@@ -101,6 +101,8 @@ class Generator:
         misfit, scale = np.abs(self.mean(X) - g), self.scale(X)
         # Above the atom only the spread part is left; below it, the atom counts in full.
         above = self._folded_isf(misfit, scale, level / (1.0 - p))
+        if not p.any():
+            return above
         below = self._folded_isf(misfit, scale, (level - p) / (1.0 - p))
         return np.where(p > 0, np.clip(np.abs(self.rule(X) - g), above, below), above)
 
@@ -114,7 +116,7 @@ class Generator:
         # One of the two terms is at least half of the sum, and at most all of it.
         low = np.maximum(misfit + scale * self.noise.isf(inside), 0.0)
         high = np.maximum(misfit + scale * self.noise.isf(inside / 2), 0.0)
-        for _ in range(80):
+        for _ in range(60):
             middle = low + (high - low) / 2
             reached = self._folded_sf(misfit, scale, middle) >= inside
             low, high = np.where(reached, middle, low), np.where(reached, high, middle)
