@@ -1,0 +1,296 @@
+"""Measures of a bound, of a score and of a predictive law: functions of arrays.
+
+In all of them a row is accepted when ``score <= threshold``, and a loss exceeds when ``z > tau``.
+Missing values, empty arrays and arrays of different lengths are refused. Losses are finite; scores
+and bounds may be infinite.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincinv, expit
+from scipy.stats import ks_1samp, rankdata, uniform
+
+from locuscore._protocols import FloatArray, IntArray
+from locuscore._validation import (
+    check_alpha,
+    check_losses,
+    check_numbers,
+    check_same_length,
+    check_tau,
+)
+
+__all__ = [
+    "ExceedanceCurve",
+    "ExceedanceRates",
+    "LocalCoverage",
+    "Uniformity",
+    "acceptance_rate",
+    "coverage",
+    "crps",
+    "exceedance_area",
+    "exceedance_curve",
+    "exceedance_rates",
+    "local_coverage",
+    "pinball_loss",
+    "pit_uniformity",
+    "randomized_tails",
+]
+
+
+@dataclass(frozen=True)
+class ExceedanceRates:
+    """How often the loss exceeds tau: over all rows, jointly with acceptance, and given it."""
+
+    marginal: float
+    joint: float
+    conditional: float
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """A test of uniformity: the largest gap between the two distribution functions."""
+
+    statistic: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class LocalCoverage:
+    """Coverage per group, one entry each; ``[low, high]`` is an exact interval for it."""
+
+    group: np.ndarray
+    n_rows: IntArray
+    coverage: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True)
+class ExceedanceCurve:
+    """Acceptance, and exceedance among the accepted, at ascending thresholds."""
+
+    threshold: FloatArray
+    acceptance: FloatArray
+    exceedance: FloatArray
+
+
+class Law(Protocol):
+    """What `crps` needs of a predictive law; `LossDistribution` has it."""
+
+    def sf(self, z: FloatArray, /) -> FloatArray:
+        """``P(Z > z | x)``; an argument of shape (n, m) gives (n, m)."""
+
+    def isf(self, level: FloatArray, /) -> FloatArray:
+        """``sup{z : P(Z > z | x) >= level}``, shapes likewise."""
+
+
+def coverage(losses: ArrayLike, bound: ArrayLike) -> float:
+    """Share of rows with ``loss <= bound``."""
+    z, u = _losses_and(losses, bound=bound)
+    return float(np.mean(z <= u))
+
+
+def acceptance_rate(score: ArrayLike, threshold: float) -> float:
+    """Share of rows with ``score <= threshold``; no finite threshold accepts a score of inf."""
+    (s,) = check_same_length(score=score)
+    return float(np.mean(s <= _number(threshold, "threshold")))
+
+
+def exceedance_rates(losses: ArrayLike, accepted: ArrayLike, tau: float) -> ExceedanceRates:
+    """How often a loss exceeds tau.
+
+    ``P(Z > tau)``, ``P(Z > tau and accepted)`` and ``P(Z > tau | accepted)``; the last is NaN when
+    nothing is accepted.
+    """
+    z, flags = _losses_and(losses, accepted=accepted)
+    if not np.isin(flags, (0.0, 1.0)).all():
+        raise ValueError(
+            "accepted must hold True or False for each row; pass score <= threshold, not the score."
+        )
+    exceeds, taken = z > _tau(tau), flags == 1.0
+    joint = float(np.mean(exceeds & taken))
+    conditional = float(np.mean(exceeds[taken])) if taken.any() else float("nan")
+    return ExceedanceRates(float(np.mean(exceeds)), joint, conditional)
+
+
+def pinball_loss(losses: ArrayLike, bound: ArrayLike, alpha: float) -> float:
+    """Mean pinball loss of the bound as the ``1 - alpha`` quantile of the loss.
+
+    ``max((1 - alpha) * (z - u), alpha * (u - z))``, smallest in expectation at the true quantile;
+    inf if a bound is infinite.
+    """
+    z, u = _losses_and(losses, bound=bound)
+    a = _number(check_alpha(alpha), "alpha")
+    return float(np.mean(np.maximum((1.0 - a) * (z - u), a * (u - z))))
+
+
+def crps(losses: ArrayLike, dist: Law, n_levels: int = 100) -> float:
+    """Mean continuous ranked probability score ``integral of (P(Z <= t | x) - 1{z <= t})^2 dt``.
+
+    The integral runs over knots at quantiles of the row's own law, `n_levels` evenly spaced ones
+    and more in both tails, and the survival is taken as straight between them, from its value at
+    one knot to its limit below the next. So it is exact for step laws whose jumps are at least
+    ``1 / n_levels`` (a 0-1 loss, a small sample). Otherwise a cell is wrong by at most twice the
+    drop of the survival in it, ``1 / n_levels``, times its width; for smooth laws the whole score
+    is within 5e-4 of itself at 100 levels, 2e-5 at 1,000. It is inf if a law has mass at inf.
+    """
+    z = _losses(losses)
+    if n_levels < 1:
+        raise ValueError(f"n_levels must be at least 1; got {n_levels}.")
+    # Logistic spacing reaches 1e-8 from either end, where the evenly spaced levels stop.
+    levels = np.append(np.arange(1, n_levels) / n_levels, expit(np.arange(-18.0, 18.5, 0.5)))
+    quantiles = np.broadcast_to(dist.isf(levels[None, :]), (len(z), len(levels)))
+    if not np.isfinite(quantiles).all():
+        return float("inf")
+    knots = np.sort(np.column_stack([quantiles, z]), axis=1)
+    right = dist.sf(knots)[:, :-1]
+    left = dist.sf(np.nextafter(knots, -np.inf))[:, 1:]
+    above = knots[:, :-1] >= z[:, None]
+    a, b = np.where(above, right, 1.0 - right), np.where(above, left, 1.0 - left)
+    # The integral of the square of a straight line from a to b.
+    return float(np.mean(np.sum(np.diff(knots, axis=1) * (a * a + a * b + b * b) / 3.0, axis=1)))
+
+
+def randomized_tails(tails: ArrayLike, survival: ArrayLike, random_state: Any = None) -> FloatArray:
+    """Draw one number between ``P(Z > z | x)`` and ``P(Z >= z | x)`` per row.
+
+    Uniform on (0, 1) whenever the law is right, atoms included; the input that `pit_uniformity`
+    needs where laws have atoms.
+    """
+    high, low = (_probabilities(v) for v in check_same_length(tails=tails, survival=survival))
+    if np.any(low > high):
+        raise ValueError("survival P(Z > z) must not be larger than the tail P(Z >= z).")
+    return low + (high - low) * np.random.default_rng(random_state).uniform(size=len(high))
+
+
+def pit_uniformity(tails: ArrayLike) -> Uniformity:
+    """Test whether the tails ``P(Z >= z | x)`` of independent rows are uniform on (0, 1).
+
+    Kolmogorov-Smirnov, two-sided: under the right law the p-value is uniform, if that law is
+    continuous. At an atom the tail counts the whole atom and is too large even for the right law,
+    so laws with atoms (zero-inflated or 0-1 losses, and step laws such as a forest's) are rejected
+    for their atoms alone: pass `randomized_tails` for them. PIT values ``1 - tail`` give the same
+    answer.
+    """
+    (values,) = check_same_length(tails=tails)
+    result = ks_1samp(_probabilities(values), uniform.cdf)
+    return Uniformity(float(result.statistic), float(result.pvalue))
+
+
+def local_coverage(
+    losses: ArrayLike,
+    bound: ArrayLike,
+    groups: ArrayLike,
+    n_bins: int | None = None,
+    delta: float = 0.05,
+) -> LocalCoverage:
+    """Coverage in each group of rows, with exact (Clopper-Pearson) intervals of level 1 - delta.
+
+    `groups` holds one label per row; or, with `n_bins`, one score per row, which is cut into at
+    most that many bins of about equal size. Equal scores share a bin, and a bin is named by its
+    largest score. The interval holds for each group by itself.
+    """
+    z, u = _losses_and(losses, bound=bound)
+    d = _number(delta, "delta")
+    if not 0 < d < 1:
+        raise ValueError(f"delta lies strictly between 0 and 1; got {delta!r}.")
+    names, member = _labels(groups, len(z)) if n_bins is None else _bins(groups, len(z), n_bins)
+    n = np.bincount(member)
+    k = np.bincount(member, weights=z <= u)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, d / 2), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - d / 2), 1.0)
+    return LocalCoverage(names, n, k / n, low, high)
+
+
+def exceedance_curve(score: ArrayLike, losses: ArrayLike, tau: float) -> ExceedanceCurve:
+    """Acceptance and conditional exceedance at every threshold that changes them.
+
+    The thresholds are the distinct scores, ascending; rows with equal scores enter together. Rows
+    with a score of inf are never accepted, so the curve ends at the share of the others and is
+    empty if there are none.
+    """
+    threshold, accepted, exceeding = _counts_by_score(score, losses, tau)
+    usable = threshold < np.inf
+    acceptance = accepted / accepted[-1]
+    return ExceedanceCurve(threshold[usable], acceptance[usable], (exceeding / accepted)[usable])
+
+
+def exceedance_area(score: ArrayLike, losses: ArrayLike, tau: float) -> float:
+    """Mean exceedance among the accepted over all acceptance levels: how well a score ranks.
+
+    ``(1/n) * sum_k (exceedances among the k smallest scores) / k`` over k = 1..n, the area under
+    the step curve. Rows with equal scores are taken in random order and the expectation over it is
+    returned, exactly; a score of inf comes last. A constant score gives the marginal rate, and no
+    score is below the one that puts all exceedances last.
+    """
+    _, accepted, exceeding = _counts_by_score(score, losses, tau)
+    k = np.arange(1, accepted[-1] + 1)
+    # Within a block of ties the expected count grows linearly.
+    expected = np.interp(k, np.append(0, accepted), np.append(0, exceeding))
+    return float(np.mean(expected / k))
+
+
+def _counts_by_score(
+    score: ArrayLike, losses: ArrayLike, tau: float
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Distinct scores, and the numbers of rows and of exceedances up to each."""
+    z, s = _losses_and(losses, score=score)
+    threshold, block = np.unique(s, return_inverse=True)
+    rows = np.bincount(block)
+    exceeding = np.bincount(block[z > _tau(tau)], minlength=len(threshold))
+    return threshold, np.cumsum(rows), np.cumsum(exceeding)
+
+
+def _labels(groups: ArrayLike, n: int) -> tuple[np.ndarray, IntArray]:
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must hold one label per row, {n} in all; got {labels.shape}.")
+    if np.any(labels != labels):
+        raise ValueError("groups has missing labels; remove those rows, or name them.")
+    names, member = np.unique(labels, return_inverse=True)
+    return names, member
+
+
+def _bins(score: ArrayLike, n: int, n_bins: int) -> tuple[FloatArray, IntArray]:
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
+    s, _ = check_same_length(score=score, losses=np.zeros(n))
+    # The middle rank of tied scores decides, so that they stay together.
+    position = np.floor(n_bins * (rankdata(s) - 0.5) / n).astype(np.int64)
+    _, member = np.unique(position, return_inverse=True)
+    largest = np.full(member.max() + 1, -np.inf)
+    np.maximum.at(largest, member, s)
+    return largest, member
+
+
+def _losses(losses: ArrayLike) -> FloatArray:
+    (z,) = check_same_length(losses=losses)
+    return check_losses(z, len(z), "losses")
+
+
+def _losses_and(losses: ArrayLike, **other: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    z, values = check_same_length(losses=losses, **other)
+    return _losses(z), values
+
+
+def _probabilities(values: FloatArray) -> FloatArray:
+    if np.any((values < 0) | (values > 1)):
+        raise ValueError(
+            f"tails are probabilities; got values from {values.min()} to {values.max()}."
+        )
+    return values
+
+
+def _tau(tau: float) -> float:
+    return _number(check_tau(tau), "tau")
+
+
+def _number(value: Any, name: str) -> float:
+    """Return one number, not a sequence of them and not NaN."""
+    number = check_numbers(value, name)
+    if number.ndim or np.isnan(number):
+        raise ValueError(f"{name} must be one number here; got {value!r}.")
+    return float(number)
