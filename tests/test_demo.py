@@ -9,7 +9,7 @@ from scipy.stats import beta, binom
 
 import locuscore
 from locuscore.__main__ import main
-from locuscore._demo_measure import Setting, curve, example_rows, summary
+from locuscore._demo_measure import Setting, example_rows, summary
 
 pytestmark = pytest.mark.extra
 
@@ -108,12 +108,6 @@ def test_the_parts_are_disjoint_and_the_same_seed_repeats(ran):
     from locuscore import demo
 
     np.testing.assert_array_equal(demo.measure(SMALL).bound, m.bound)
-
-
-def test_curve_counts_every_threshold():
-    accepted, rate = curve(np.array([2.0, 1.0, 2.0, 3.0]), np.array([True, False, False, True]))
-    np.testing.assert_array_equal(accepted, [0.25, 0.75, 1.0])
-    np.testing.assert_array_equal(rate, [0.0, 1 / 3, 0.5])
 
 
 def test_command_line_runs_the_demo(monkeypatch, tmp_path):

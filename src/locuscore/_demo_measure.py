@@ -159,15 +159,6 @@ def example_rows(m: Measured) -> list[int]:
     return chosen
 
 
-def curve(score: FloatArray, bad: np.ndarray) -> tuple[FloatArray, FloatArray]:
-    """Share accepted, and share of bad rows among them, at every threshold on the score."""
-    order = np.argsort(score, kind="stable")
-    accepted = np.arange(1, len(score) + 1)
-    last_of_ties = np.append(np.diff(score[order]) > 0, True)
-    rate = np.cumsum(bad[order]) / accepted
-    return accepted[last_of_ties] / len(score), rate[last_of_ties]
-
-
 def _forest(X: Rows, n_trees: int, seed: int, **params: Any) -> Any:
     """Return a pipeline that takes the frame as it is, categories included."""
     forest = RandomForestRegressor(n_trees, n_jobs=-1, random_state=seed, **params)

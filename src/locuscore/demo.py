@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._demo_measure import STEPS, Measured, Setting, curve, example_rows, measure, summary
+from locuscore._demo_measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore._optional import require
+from locuscore.metrics import exceedance_curve
 
 __all__ = [
     "Measured",
@@ -217,9 +218,9 @@ def _draw_curves(ax: Any, m: Measured) -> None:
         ("isolation forest", m.outlier, GREY, ":"),
     )
     for label, score, colour, style in scores:
-        accepted, rate = curve(score, m.bad)
-        enough = accepted >= 0.05  # fewer rows give a rate that is mostly noise
-        x, y = 100 * accepted[enough], 100 * rate[enough]
+        curve = exceedance_curve(score, m.loss, m.setting.tau)
+        enough = curve.acceptance >= 0.05  # fewer rows give a rate that is mostly noise
+        x, y = 100 * curve.acceptance[enough], 100 * curve.exceedance[enough]
         ax.plot(x, y, color=colour, linestyle=style, label=label)
     figures = summary(m)
     point = 100 * figures["accepted"], 100 * figures["conditional"]["locus"]
