@@ -3,11 +3,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import reference
-from helpers import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
+from helpers import assert_close
 from locuscore._calibration import (
     calibrated_level,
     conformal_rank,

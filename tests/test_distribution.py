@@ -3,14 +3,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import reference
-from helpers import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
+from helpers import assert_close
 from locuscore._calibration import calibrated_level, smallest_alpha
 from locuscore._distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
-from locuscore._draws import TAIL_INDEX, GridDraws, NormalDraws, StackedDraws, StepDraws
+from locuscore._draws import TAIL_INDEX, GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore._losses import finite_support
 
 ALPHAS = ("0.5", "0.25", "0.1", "0.05")
@@ -141,7 +141,7 @@ def atomic(rng, n, n_draws=4):
 @pytest.mark.parametrize("name", SUPPORTS)
 @given(st.integers(0, 2**20), st.booleans(), st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.7]))
 def test_bound_and_exceedance_agree_with_ties_and_atoms(name, seed, with_gamma, alpha):
-    """``loss_bound <= tau`` exactly when ``exceedance <= alpha``, and ``tail >= s`` iff ``z <= U``."""
+    """``loss_bound <= tau`` exactly when ``exceedance <= alpha``."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 12))
     support = SUPPORTS[name]
@@ -213,6 +213,21 @@ def test_the_floor_is_no_part_of_ordinary_levels():
     # The largest float stands for infinity when a loss is the last of a finite set.
     assert floor.sf(np.array([np.finfo(float).max])) == 0.0
     assert Floor(1.0, 0.4).sf(np.array([np.finfo(float).max])) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_end_of_a_finite_set_raises_no_overflow(scale):
+    """Tails beyond the last attainable loss are not evaluated."""
+    values = scale * np.array([[[0.0, 0.0, 1.0]]])
+    step = StepDraws(values, scale * np.ones(1), 1e-9 * scale * np.ones(1))
+    shape = ShapeDraws(1e-6 * scale * np.ones((1, 1)), 1e6 * values[0, 0] / scale, 1e-9)
+    for draws in (step, shape):
+        support = finite_support([0.0, scale])
+        dist = LossDistribution(draws, support=support, floor=Floor(scale, scale))
+        assert dist.sf(scale) == 0.0
+        assert dist.sf(1e308) == 0.0
+        assert dist.tail(scale) > 0.2
+        assert LossDistribution(draws).sf(1e308) == 0.0
 
 
 def test_level_zero_is_infinite_and_level_one_is_finite():

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
-from helpers import assert_close
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import reference
+from helpers import assert_close
 from locuscore import KNNGamma
 
 PAPER = {

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from helpers import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from helpers import assert_close
 from locuscore import _numeric
 from locuscore._numeric import invert, kth_largest, raise_until_below, row_blocks
 

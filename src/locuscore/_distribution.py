@@ -126,13 +126,13 @@ class LossDistribution:
         return survival if self.floor is None else np.maximum(survival, self.floor.sf(z))
 
     def _sf(self, z: FloatArray) -> FloatArray:
-        points = self.support.points
+        points, at = self.support.points, z
         if points is not None:
             # P(Z > z) is the tail at the next attainable loss.
-            following = np.append(points, np.inf)[np.searchsorted(points, z, side="right")]
-            z = np.nextafter(following, -np.inf)
-        survival = np.where(np.isposinf(z), 0.0, self._raw_sf(z))
-        survival = np.where(z < self.support.low, 1.0, survival)
+            following = np.searchsorted(points, z, side="right")
+            at = np.nextafter(points[np.minimum(following, len(points) - 1)], -np.inf)
+        survival = np.where(np.isposinf(z), 0.0, self._raw_sf(at))
+        survival = np.where(at < self.support.low, 1.0, survival)
         return np.where(z >= self.support.high, 0.0, survival)
 
     def _isf(self, level: FloatArray) -> FloatArray:

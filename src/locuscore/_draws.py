@@ -99,7 +99,8 @@ class StackedDraws:
 
 def power_tail(excess: FloatArray, scale: FloatArray | float) -> FloatArray:
     """Share of the tail's mass beyond `excess` above its start."""
-    return (1.0 + np.maximum(excess, 0.0) / scale) ** -TAIL_INDEX
+    with np.errstate(over="ignore", under="ignore"):
+        return (1.0 + np.maximum(excess, 0.0) / scale) ** -TAIL_INDEX
 
 
 def power_tail_excess(share: FloatArray, scale: FloatArray | float) -> FloatArray:
@@ -175,7 +176,8 @@ class ShapeDraws:
         return (self.scale.shape[0], self.scale.shape[1])
 
     def sf(self, z: FloatArray) -> FloatArray:
-        ratio = z / self.scale
+        with np.errstate(over="ignore"):
+            ratio = z / self.scale
         # The float just below zero must stay below it, or the tail at zero loses its atom.
         ratio = np.where((ratio == 0) & (z < 0), -SMALLEST_FLOAT, ratio)
         m = len(self.shape_points)
