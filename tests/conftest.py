@@ -2,6 +2,11 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# No clock decides about a test, and a failure repeats.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture

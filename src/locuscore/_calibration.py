@@ -16,14 +16,17 @@ def conformal_rank(n: int, alpha: float) -> int:
     """Rank ``k = ceil((1 - alpha) * (n + 1))`` of the calibrating order statistic among n values.
 
     Exact in the decimal `alpha` as it is written: floating point is one too high for some pairs,
-    such as n = 9 and alpha = 0.7.
+    such as n = 9 and alpha = 0.7. A quotient, such as 1 / 3 or a value of `smallest_alpha`, counts
+    as the fraction it rounds, so that bound and exceedance agree at every alpha.
     """
-    return math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
+    k = math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
+    return k - 1 if (n + 2 - k) / (n + 1) <= alpha else k
 
 
 def smallest_n(alpha: float) -> int:
     """Smallest number of calibration rows that gives a finite bound at `alpha`."""
-    return math.ceil(1 / Fraction(str(float(alpha)))) - 1
+    n = math.ceil(1 / Fraction(str(float(alpha)))) - 1
+    return n - 1 if 1 / n <= alpha else n
 
 
 def calibrated_level(tail: FloatArray, alpha: float) -> float:

@@ -17,6 +17,7 @@ from locuscore._protocols import FloatArray, LossDraws
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
 SMALLEST_RELATIVE_SCALE = 1e-9
 LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
+SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
 
 
 def smallest_scale(z: FloatArray) -> float:
@@ -98,7 +99,8 @@ class StackedDraws:
 
 def power_tail(excess: FloatArray, scale: FloatArray | float) -> FloatArray:
     """Share of the tail's mass beyond `excess` above its start."""
-    return (1.0 + np.maximum(excess, 0.0) / scale) ** -TAIL_INDEX
+    with np.errstate(over="ignore", under="ignore"):
+        return (1.0 + np.maximum(excess, 0.0) / scale) ** -TAIL_INDEX
 
 
 def power_tail_excess(share: FloatArray, scale: FloatArray | float) -> FloatArray:
@@ -149,8 +151,8 @@ class StepDraws:
     @cached_property
     def _survival_by_count(self) -> FloatArray:
         """Survival below the tail's start, by the number of points above."""
-        m = self.points.shape[2]
-        return (1.0 - self.tail_mass) * np.arange(m + 1) / m + self.tail_mass
+        # Both ends exact: below its smallest point a law's survival is 1, not nearly 1.
+        return np.linspace(self.tail_mass, 1.0, self.points.shape[2] + 1)
 
     @cached_property
     def _sorted(self) -> FloatArray:
@@ -174,7 +176,10 @@ class ShapeDraws:
         return (self.scale.shape[0], self.scale.shape[1])
 
     def sf(self, z: FloatArray) -> FloatArray:
-        ratio = z / self.scale
+        with np.errstate(over="ignore"):
+            ratio = z / self.scale
+        # The float just below zero must stay below it, or the tail at zero loses its atom.
+        ratio = np.where((ratio == 0) & (z < 0), -SMALLEST_FLOAT, ratio)
         m = len(self.shape_points)
         above = m - np.searchsorted(self.shape_points, ratio, side="right")
         tail = power_tail(ratio - self.shape_points[-1], self.tail_scale)

@@ -175,14 +175,16 @@ class Locus(BaseEstimator):
 
         ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. Accepting rows where it is at most alpha
         is accepting rows with ``loss_bound <= tau``, so ``P(Z > tau and accepted) <= alpha``
-        (Theorem 3). Shapes as in `loss_bound`.
+        (Theorem 3). Zero where tau is the top of the support. Shapes as in `loss_bound`.
         """
         check_is_fitted(self)
         taus = check_tau(tau)
         names = numbered("exceedance", taus)
 
         def evaluate(dist: LossDistribution) -> FloatArray:
-            return smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
+            values = smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
+            # No loss exceeds the top of its support, however few rows there are.
+            return np.where(np.atleast_1d(taus) >= self.support_.high, 0.0, values)
 
         return self._per_row(X, evaluate, taus.ndim, names)
 

@@ -8,6 +8,7 @@ from locuscore._protocols import FloatArray, IntArray
 
 BLOCK_FLOATS = 4_000_000  # 32 MB: what one temporary array of a block may hold
 SAME_PLACE = 1e-11  # relative width at which a bracket counts as closed
+NEGLIGIBLE_PLACE = 1e-15  # the same, relative to the first bracket: for roots close to zero
 SAME_LEVEL = 1e-7  # relative drop of a survival function inside it that is no jump
 
 
@@ -54,6 +55,9 @@ def invert(
     Where `sf` jumps inside a closed bracket, halving goes on until the ends are neighbouring
     floats.
     """
+    low, high = _split_at_zero(sf, level, low, high)
+    with np.errstate(invalid="ignore"):
+        negligible = np.nan_to_num(NEGLIGIBLE_PLACE * (high - low), posinf=0.0)
     b, fb = low, sf(low) - level  # the end where the sign is known to change last
     a, fa = high, sf(high) - level
     # Without a change of sign the bracket's own end is the answer; see `raise_until_below`.
@@ -67,9 +71,8 @@ def invert(
         with np.errstate(invalid="ignore"):
             width = right - left
         drop = np.abs(fa - fb)
-        closed = (width <= SAME_PLACE * np.maximum(np.abs(left), np.abs(right))) & (
-            drop <= SAME_LEVEL * level
-        )
+        place = np.maximum(SAME_PLACE * np.maximum(np.abs(left), np.abs(right)), negligible)
+        closed = (width <= place) & (drop <= SAME_LEVEL * level)
         done = done | closed | (np.nextafter(left, np.inf) >= right)
         if done.all():
             break
@@ -81,6 +84,23 @@ def invert(
         a, fa = trial, ft
         share = _next_share(a, fa, b, fb, c, fc)
     return answer
+
+
+def _split_at_zero(
+    sf: Callable[[FloatArray], FloatArray], level: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Keep the side of zero that holds the answer, or zero itself.
+
+    Zero is where losses have their atom, and halving would take a thousand steps to reach it.
+    """
+    around = (low < 0) & (high >= 0)
+    if not around.any():
+        return low, high
+    just_below = np.nextafter(np.where(around, 0.0, low), -np.inf)
+    negative, positive = sf(just_below) < level, sf(np.where(around, 0.0, low)) >= level
+    high = np.where(around & ~positive, np.where(negative, just_below, 0.0), high)
+    low = np.where(around & ~negative, 0.0, low)
+    return low, high
 
 
 def _next_share(

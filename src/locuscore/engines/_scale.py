@@ -41,13 +41,11 @@ class Scale(BaseEstimator):
         default = BoostedTrees(loss="poisson", max_iter=100, learning_rate=0.05)
         self.model_ = seeded(default if self.model is None else self.model, seeds[0])
         self.unit_ = float(np.mean(np.abs(z))) or 1.0
-        size = np.abs(z) / self.unit_
-        if size.any():
-            folds = KFold(min(self.cv, len(z)), shuffle=True, random_state=seeds[1])
-            expected = cross_val_predict(self.model_, S, size, cv=folds)
-            self.model_.fit(S, size)
-        else:
-            self.model_, expected = None, size  # every loss is zero: nothing to learn
+        # Never zero: the Poisson deviance refuses a fold in which every loss is.
+        size = self._positive(np.abs(z) / self.unit_)
+        folds = KFold(min(self.cv, len(z)), shuffle=True, random_state=seeds[1])
+        expected = cross_val_predict(self.model_, S, size, cv=folds)
+        self.model_.fit(S, size)
         ratios = np.sort(z / self.unit_ / self._positive(expected))
         self.shape_points_ = ratios
         self.tail_scale_ = max(float(ratios[-1] - np.median(ratios)), SMALLEST_RELATIVE_SCALE)
@@ -56,8 +54,7 @@ class Scale(BaseEstimator):
     def predict_draws(self, S: FloatArray) -> ShapeDraws:
         """Return the shape scaled to the predicted size of each row."""
         check_is_fitted(self)
-        expected = np.zeros(len(S)) if self.model_ is None else self.model_.predict(S)
-        scale = self.unit_ * self._positive(expected)
+        scale = self.unit_ * self._positive(self.model_.predict(S))
         return ShapeDraws(scale[:, None], self.shape_points_, self.tail_scale_)
 
     @staticmethod

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from helpers import assert_close
+from locuscore._distribution import LossDistribution
+from locuscore._draws import (
+    TAIL_INDEX,
+    AverageDraws,
+    GridDraws,
+    NormalDraws,
+    ShapeDraws,
+    StackedDraws,
+    StepDraws,
+    average,
+    smallest_scale,
+)
+from locuscore._protocols import LossDraws
+
+# Few distinct values, negative ones and zero included, so that atoms, flats and ties are common.
+points = st.lists(st.integers(-3, 4).map(float), min_size=1, max_size=6)
+powers = st.integers(-4, 6).map(lambda p: 2.0**p)
+
+
+@st.composite
+def step_laws(draw):
+    n_draws, m = draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    flat = draw(st.lists(st.integers(-3, 4), min_size=n_draws * m, max_size=n_draws * m))
+    values = np.array(flat, dtype=float).reshape(1, n_draws, m)
+    gap = draw(st.sampled_from([0.0, 1.0]))
+    mass = draw(st.sampled_from([0.01, 0.125]))
+    return StepDraws(values, values.max(axis=(1, 2)) + gap, np.array([draw(powers)]), mass)
+
+
+@st.composite
+def shape_laws(draw):
+    shape = np.sort(np.array(draw(points)))
+    scale = np.array([[draw(powers) for _ in range(draw(st.integers(1, 3)))]])
+    return ShapeDraws(scale, shape, draw(powers))
+
+
+@st.composite
+def grid_laws(draw):
+    levels = np.array([1.0, *sorted(draw(st.sets(st.integers(1, 15), min_size=1)), reverse=True)])
+    levels[1:] /= 16
+    size = len(levels)
+    rows = [
+        sorted(draw(st.lists(st.integers(-3, 4), min_size=size, max_size=size)))
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    return GridDraws(np.array([rows], dtype=float), levels, np.array([draw(powers)]))
+
+
+def candidates(draws):
+    """Losses at, just below, just above and between the points of a law, and out in its tail."""
+    if isinstance(draws, ShapeDraws):
+        found = (draws.shape_points[:, None] * draws.scale[0]).ravel()
+    elif isinstance(draws, StepDraws):
+        found = np.append(draws.points.ravel(), draws.top)
+    else:
+        found = draws.quantiles.ravel()
+    found = np.unique(found)
+    around = [np.nextafter(found, -np.inf), found, np.nextafter(found, np.inf), found + 0.5]
+    return np.unique(np.concatenate([*around, found - 0.5, found[-1:] + 3.0]))
+
+
+def assert_upper_inverse(draws, gamma, tail_mass):
+    """``tail(z) >= s`` exactly when ``z <= isf(s)``, at every attained level and between them.
+
+    On a power tail the inverse is rounded, so "exactly" is for the levels above its mass.
+    """
+    dist = LossDistribution(draws, gamma)
+    z = candidates(draws)
+    tails = np.array([dist.tail(value)[0] for value in z])
+    steps = np.unique(tails[tails > tail_mass])
+    for level in np.concatenate([steps, (steps[1:] + steps[:-1]) / 2]):
+        bound = dist.isf(level)[0]
+        assert ((tails >= level) == (z <= bound)).all(), (level, bound)
+
+
+@given(step_laws(), st.none() | st.floats(0.01, 0.99))
+def test_step_laws_have_an_exact_upper_inverse(draws, gamma):
+    assert_upper_inverse(draws, None if gamma is None else np.array([gamma]), draws.tail_mass)
+
+
+@given(shape_laws(), st.floats(0.01, 0.99))
+def test_shape_laws_have_an_exact_upper_inverse(draws, gamma):
+    assert_upper_inverse(draws, np.array([gamma]), 1 / (len(draws.shape_points) + 1))
+
+
+@given(shape_laws(), st.floats(0.001, 0.99))
+def test_shape_laws_on_average_have_an_upper_inverse_to_rounding(draws, level):
+    assert_inverse_to_rounding(LossDistribution(draws), level)
+
+
+def test_the_upper_inverse_test_would_notice_the_lower_one():
+    class Lower(StepDraws):
+        """``inf{z : P(Z > z) <= level}``: the left end of a flat."""
+
+        def isf(self, level):
+            return super().isf(np.broadcast_to(level, self.shape) + 1e-9)
+
+    points, top, scale = np.array([[[0.0, 1.0, 3.0, 3.0]]]), np.array([3.0]), np.ones(1)
+    assert_upper_inverse(StepDraws(points, top, scale), np.ones(1), 0.01)
+    with pytest.raises(AssertionError):
+        assert_upper_inverse(Lower(points, top, scale), np.ones(1), 0.01)
+
+
+@given(grid_laws(), st.none() | st.floats(0.01, 0.99), st.floats(0.001, 0.999))
+def test_grid_laws_have_an_upper_inverse_to_rounding(draws, gamma, level):
+    dist = LossDistribution(draws, None if gamma is None else np.array([gamma]))
+    assert_inverse_to_rounding(dist, level)
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 5)), min_size=1, max_size=5), st.data())
+def test_normal_laws_have_an_upper_inverse_to_rounding(parameters, data):
+    location, scale = np.array(parameters).T
+    gamma = data.draw(st.none() | st.floats(0.01, 0.99))
+    draws = NormalDraws(location[None], scale[None])
+    dist = LossDistribution(draws, None if gamma is None else np.array([gamma]))
+    assert_inverse_to_rounding(dist, data.draw(st.floats(1e-9, 0.99)))
+
+
+def assert_inverse_to_rounding(dist, level):
+    bound = dist.isf(level)[0]
+    assert dist.sf(bound)[0] < level
+    nearby = 1e-9 * (1 + abs(bound))
+    assert dist.tail(bound - nearby)[0] >= level * (1 - 1e-12)
+
+
+@given(step_laws(), st.integers(-6, 8))
+def test_pooled_steps_are_the_mean_of_the_draws(draws, twice):
+    z = np.array([[twice / 2]])
+    pooled = draws.average()
+    assert pooled.shape == (1, 1)
+    assert_close(pooled.sf(z), AverageDraws(draws).sf(z), rtol=1e-14)
+
+
+@given(step_laws(), st.floats(0.001, 0.99))
+def test_pooled_steps_invert_like_the_general_average(draws, level):
+    general = LossDistribution(AverageDraws(draws)).isf(level)
+    assert_close(LossDistribution(draws).isf(level), general, rtol=1e-9, atol=1e-9)
+
+
+@given(st.lists(points, min_size=2, max_size=3), st.integers(-6, 8), st.floats(0.001, 0.999))
+def test_stacked_draws_are_their_parts_side_by_side(samples, twice, level):
+    parts = [ShapeDraws(np.ones((2, 2)), np.sort(np.array(sample)), 1.0) for sample in samples]
+    stack = StackedDraws(parts)
+    assert stack.shape == (2, 2 * len(parts))
+    for method, value in (("sf", twice / 2), ("isf", level)):
+        together = getattr(stack, method)(np.full((2, 1), value))
+        apart = [getattr(part, method)(np.full((2, 1), value)) for part in parts]
+        assert_close(together, np.hstack(apart))
+
+
+def test_an_average_of_one_draw_is_that_draw():
+    draws = NormalDraws(np.zeros((3, 1)), np.ones((3, 1)))
+    assert average(draws) is draws
+
+
+def test_normal_average_equals_the_reference(rng):
+    location, scale = rng.normal(size=(4, 6)), rng.uniform(0.3, 2, size=(4, 6))
+    mean = average(NormalDraws(location, scale))
+    for z in (-1.0, 0.2, 2.5):
+        expected = [
+            1 - reference.average([reference.normal_cdf(*p) for p in zip(m, s, strict=True)])(z)
+            for m, s in zip(location, scale, strict=True)
+        ]
+        assert_close(mean.sf(np.full((4, 1), z))[:, 0], expected, rtol=1e-12)
+
+
+def test_grid_law_equals_the_reference(rng):
+    levels = np.array([1.0, 0.7, 0.3, 0.1])
+    quantiles = np.sort(rng.uniform(size=(5, 2, 4)), axis=2)
+    scale = rng.uniform(0.5, 2, size=5)
+    draws = GridDraws(quantiles, levels, scale)
+    for z in (-0.5, 0.1, 0.4, 0.8, 1.5, 20.0):
+        expected = [
+            [
+                1 - reference.grid_cdf(list(q), list(1 - levels), scale[i], TAIL_INDEX)(z)
+                for q in quantiles[i]
+            ]
+            for i in range(5)
+        ]
+        assert_close(draws.sf(np.full((5, 1), z)), expected, rtol=1e-9)
+
+
+FAMILIES = {
+    "step": StepDraws(np.array([[[0.0, 1.0], [1.0, 2.0]]]), np.array([2.0]), np.array([0.5])),
+    "shape": ShapeDraws(np.array([[1.0, 3.0]]), np.array([0.0, 0.5, 2.0]), 0.5),
+    "grid": GridDraws(np.array([[[0.0, 1.0], [1.0, 2.0]]]), np.array([1.0, 0.25]), np.array([0.5])),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_step_shape_or_grid_law_ends_early(name):
+    draws = FAMILIES[name]
+    assert isinstance(draws, LossDraws)
+    assert (draws.sf(np.array([[1e60]])) > 0).all()
+    assert np.isfinite(draws.isf(np.array([[1e-100]]))).all()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_levels_zero_and_one_are_answered(name):
+    draws = FAMILIES[name]
+    assert np.isposinf(draws.isf(np.array([[0.0]]))).all()
+    # At level 1 the inverse is the largest loss that is surely reached.
+    lowest = draws.isf(np.array([[1.0]]))
+    assert_close(draws.sf(np.nextafter(lowest, -np.inf)), np.ones(draws.shape))
+    assert (draws.sf(lowest + 1e-6) < 1).all()
+
+
+@pytest.mark.parametrize("scale", [0.25, 1.0, 2.0, 3.0, 1e6])
+def test_the_tail_of_a_shape_at_zero_counts_the_atom(scale):
+    """Dividing the float just below zero by a scale rounds to zero itself."""
+    draws = ShapeDraws(np.array([[scale]]), np.array([0.0, 0.0, 1.0]), 1.0)
+    assert_close(LossDistribution(draws).tail(0.0), [1.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("m", [3, 7, 49, 103])
+def test_below_its_points_a_step_law_survives_surely(m):
+    values = np.arange(m, dtype=float).reshape(1, 1, m)
+    draws = StepDraws(values, np.array([m - 1.0]), np.ones(1))
+    assert draws.sf(np.array([[-1.0]])) == 1.0
+    assert draws.sf(np.array([[m - 1.0]])) == draws.tail_mass
+
+
+@pytest.mark.parametrize("values", [np.zeros(3), np.full(3, 5.0), np.array([1.0, 2.0])])
+def test_smallest_scale_is_positive_and_follows_the_losses(values):
+    assert smallest_scale(values) > 0
+    assert not values.any() or smallest_scale(4 * values) == 4 * smallest_scale(values)

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import reference
+from helpers import assert_close
+from locuscore import KNNGamma
+
+PAPER = {
+    "gamma_min": 0.15,
+    "gamma_max": 0.9,
+    "midpoint": 0.0,
+    "slope": 1.0,
+    "epsilon": 1e-6,
+}
+
+
+def test_defaults_are_the_papers():
+    assert KNNGamma().get_params() == {"k": 50, **PAPER}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"midpoint": 0.5, "slope": 2.0}, {"gamma_min": 0.3, "gamma_max": 0.6}]
+)
+@pytest.mark.parametrize("k", [1, 5])
+def test_gamma_equals_the_brute_force_reference(k, changes, rng):
+    fit_rows = rng.normal(size=(40, 3)) * [1.0, 20.0, 0.1]
+    rows = np.vstack([rng.normal(size=(6, 3)) * [1.0, 20.0, 0.1], 3 * fit_rows[:2]])
+    parameters = {**PAPER, **changes}
+    fast = KNNGamma(k=k, **parameters).fit(fit_rows).predict(rows)
+    slow = reference.knn_gamma(rows.tolist(), fit_rows.tolist(), k, **parameters)
+    assert_close(fast, slow, rtol=1e-9)
+
+
+def test_gamma_is_small_where_data_are_scarce(rng):
+    gamma = KNNGamma().fit(rng.normal(size=(500, 2)))
+    centre, edge, far = gamma.predict(np.array([[0.0, 0.0], [2.5, 2.5], [50.0, 0.0]]))
+    assert 0.9 > centre > edge > far
+    assert_close(far, 0.15, atol=1e-6)
+
+
+def test_a_fitted_row_is_no_neighbour_of_itself():
+    """With k = 1 the reference radii would all be zero if it were."""
+    gamma = KNNGamma(k=1).fit(np.arange(10.0)[:, None])
+    assert gamma.q_lo_ > 0
+    assert_close(gamma.q_lo_, gamma.q_hi_, rtol=1e-12)
+
+
+def test_k_is_at_most_one_less_than_the_rows(rng):
+    S = rng.normal(size=(4, 2))
+    assert_close(KNNGamma(k=50).fit(S).predict(S), KNNGamma(k=3).fit(S).predict(S))
+
+
+def test_missing_and_constant_signals_are_ignored(rng):
+    S = rng.normal(size=(60, 2))
+    plain = KNNGamma(k=5).fit(S).predict(S)
+    useless = np.column_stack([S, np.full(60, 7.0), np.full(60, np.nan)])
+    assert_close(KNNGamma(k=5).fit(useless).predict(useless), plain, rtol=1e-12)
+    useless[3, 0] = np.nan
+    useless[4, 1] = np.inf
+    assert np.isfinite(KNNGamma(k=5).fit(useless).predict(useless)).all()
+
+
+def test_gamma_does_not_depend_on_the_batch(rng):
+    gamma = KNNGamma(k=5).fit(rng.normal(size=(80, 3)))
+    S = rng.normal(size=(30, 3))
+    together = gamma.predict(S)
+    assert_close(np.concatenate([gamma.predict(S[i : i + 1]) for i in range(30)]), together, 1e-9)
+    assert_close(gamma.predict(S[::-1])[::-1], together, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gamma_min": 0.0}, "gamma_min and gamma_max"),
+        ({"gamma_max": 1.0}, "gamma_min and gamma_max"),
+        ({"gamma_min": 0.8, "gamma_max": 0.2}, "gamma_min and gamma_max"),
+        ({"k": 0}, "k must be at least 1"),
+        ({"slope": 0.0}, "slope positive"),
+    ],
+)
+def test_bad_parameters_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        KNNGamma(**changes).fit(np.zeros((5, 1)))
+
+
+def test_one_row_is_refused_and_fit_comes_first():
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        KNNGamma().fit(np.zeros((1, 2)))
+    with pytest.raises(NotFittedError):
+        clone(KNNGamma()).predict(np.zeros((1, 2)))

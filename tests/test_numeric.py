@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from helpers import assert_close
+from locuscore import _numeric
+from locuscore._numeric import invert, kth_largest, raise_until_below, row_blocks
+
+
+class Counted:
+    """A function that counts its evaluations."""
+
+    def __init__(self, function):
+        self.function = function
+        self.calls = 0
+
+    def __call__(self, z):
+        self.calls += 1
+        return self.function(z)
+
+
+def as_column(values):
+    return np.asarray(values, dtype=np.float64).reshape(-1, 1)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
+def test_kth_largest_is_the_kth_from_the_top(values, data):
+    k = data.draw(st.integers(1, len(values)))
+    result = kth_largest(np.array([values], dtype=float), np.array([k]))
+    assert result.shape == (1, 1)
+    assert result[0, 0] == sorted(values, reverse=True)[k - 1]
+
+
+@given(st.integers(0, 500), st.integers(0, 50), st.none() | st.integers(1, 40))
+def test_row_blocks_cover_every_row_once_and_stay_small(n, width, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_numeric, "BLOCK_FLOATS", 100)
+        blocks = list(row_blocks(n, width, most))
+    rows = [row for block in blocks for row in range(block.start, block.stop)]
+    assert rows == list(range(n))
+    for block in blocks:
+        size = block.stop - block.start
+        assert size == 1 or size * width <= 100
+        assert most is None or size <= most
+
+
+@pytest.mark.parametrize("n_draws", [2, 5, 20, 200])
+@pytest.mark.parametrize("level", [0.5, 0.1, 0.01, 1e-4])
+def test_invert_needs_few_evaluations_of_a_smooth_law(n_draws, level, rng):
+    location = 2 + 0.3 * rng.normal(size=(500, n_draws))
+    scale = np.exp(0.3 * rng.normal(size=(500, n_draws)))
+    sf = Counted(lambda z: ndtr((location - z) / scale).mean(axis=1, keepdims=True))
+    level = np.full((500, 1), level)
+    low, high = np.full((500, 1), -60.0), np.full((500, 1), 60.0)
+    ends = np.sort(_normal_isf(location, scale, level), axis=1)
+    result = invert(sf, level, ends[:, :1], ends[:, -1:])
+    assert sf.calls <= 15
+    slow = _bisection(sf, level, low, high)
+    assert_close(result, slow, rtol=1e-10)
+    assert (sf(result) < level).all()
+
+
+def _normal_isf(location, scale, level):
+    low, high = np.full(location.shape, -60.0), np.full(location.shape, 60.0)
+    return _bisection(lambda z: ndtr((location - z) / scale), level, low, high)
+
+
+def _bisection(sf, level, low, high):
+    for _ in range(100):
+        middle = (low + high) / 2
+        below = sf(middle) < level
+        low, high = np.where(below, low, middle), np.where(below, middle, high)
+    return high
+
+
+@given(st.floats(1e-9, 1e6), st.sampled_from([-1.0, 1.0]), st.floats(0.01, 0.99))
+def test_invert_resolves_a_jump_to_neighbouring_floats(size, sign, height):
+    """P(Z > z) is 1 below `place` and falls to 0 there: every level has the same inverse."""
+    place = sign * size
+    sf = Counted(lambda z: np.where(z < place, 1.0, 0.0))
+    low, high = as_column([place - 7.0]), as_column([place + 3.0])
+    assert invert(sf, as_column([height]), low, high)[0, 0] == place
+    assert sf.calls <= 120
+
+
+@pytest.mark.parametrize("low", [-7.0, -1e-3, 0.0])
+@pytest.mark.parametrize("high", [0.0, 1e-3, 3.0])
+def test_invert_finds_the_atom_at_zero(low, high):
+    sf = Counted(lambda z: np.where(z < 0, 0.9, 0.3) - 1e-3 * np.tanh(z))
+    assert invert(sf, as_column([0.5]), as_column([low]), as_column([high]))[0, 0] == 0.0
+    assert sf.calls <= 15
+
+
+@pytest.mark.parametrize("root", [0.0, 1e-13, -1e-13, 1e-4, -1e-4])
+def test_invert_needs_few_evaluations_beside_zero(root):
+    sf = Counted(lambda z: ndtr(root - z))
+    result = invert(sf, as_column([0.5]), as_column([-1.0]), as_column([2.0]))
+    assert sf.calls <= 35
+    assert_close(result, [[root]], atol=1e-14)
+
+
+@given(st.floats(0.5, 1e6), st.floats(0.45, 0.55))
+def test_invert_finds_a_jump_inside_a_slope(place, level):
+    sf = lambda z: np.where(z < place, 0.6, 0.4) - 1e-3 * np.tanh(z / place)  # noqa: E731
+    result = invert(sf, as_column([level]), as_column([-place]), as_column([3 * place]))
+    assert result[0, 0] == place
+
+
+def test_invert_returns_the_right_end_of_a_flat():
+    sf = lambda z: np.where(z < 1, 1.0, np.where(z < 2, 0.5, 0.0))  # noqa: E731
+    level = as_column([0.5, 0.6])
+    result = invert(sf, level, as_column([0.0, 0.0]), as_column([3.0, 3.0]))
+    assert_close(result, [[2.0], [1.0]])
+
+
+def test_invert_without_a_change_of_sign_returns_its_own_end():
+    sf = lambda z: np.exp(-z)  # noqa: E731
+    level = as_column([0.9, 1e-9, 0.0])
+    low, high = as_column([1.0, 1.0, 1.0]), as_column([2.0, 2.0, np.inf])
+    assert_close(invert(sf, level, low, high), [[1.0], [2.0], [np.inf]])
+
+
+@given(st.floats(-1e9, 1e9), st.integers(0, 40))
+def test_raise_until_below_ends_just_above_the_crossing(place, ulps):
+    short = place
+    for _ in range(ulps):
+        short = np.nextafter(short, -np.inf)
+    sf = lambda z: np.where(z < place, 1.0, 0.0)  # noqa: E731
+    raised = raise_until_below(sf, as_column([0.5]), as_column([short]))[0, 0]
+    assert raised >= place
+    assert raised - place <= 2 * (place - short)
+
+
+def test_raise_until_below_crosses_the_whole_range_and_leaves_hopeless_levels_alone():
+    sf = lambda z: np.where(z < 1e300, 1.0, 0.0)  # noqa: E731
+    with np.errstate(over="ignore"):
+        raised = raise_until_below(sf, as_column([0.5, 0.0]), as_column([1e-300, 1.0]))
+    assert raised[0, 0] >= 1e300
+    assert raised[1, 0] == 1.0
