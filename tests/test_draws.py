@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 import reference
 from helpers import assert_close
@@ -10,10 +11,12 @@ from locuscore._draws import (
     TAIL_INDEX,
     AverageDraws,
     GridDraws,
+    MixtureDraws,
     NormalDraws,
     ShapeDraws,
     StackedDraws,
     StepDraws,
+    TransformedDraws,
     average,
     smallest_scale,
 )
@@ -231,3 +234,37 @@ def test_below_its_points_a_step_law_survives_surely(m):
 def test_smallest_scale_is_positive_and_follows_the_losses(values):
     assert smallest_scale(values) > 0
     assert not values.any() or smallest_scale(4 * values) == 4 * smallest_scale(values)
+
+
+def _mixture(rng, n=40, n_draws=3, n_parts=4):
+    weight = rng.dirichlet(np.ones(n_parts), size=(n, n_draws))
+    location = rng.normal(5.0, 2.0, size=weight.shape)
+    return MixtureDraws(weight, location, rng.uniform(0.2, 2.0, size=weight.shape))
+
+
+def test_mixture_is_the_weighted_sum_of_its_parts_and_its_inverse_goes_with_it(rng):
+    draws = _mixture(rng)
+    z = rng.normal(5.0, 3.0, size=(40, 1))
+    slow = sum(
+        draws.weight[:, :, k] * ndtr((draws.location[:, :, k] - z) / draws.scale[:, :, k])
+        for k in range(4)
+    )
+    assert_close(draws.sf(z), slow, rtol=1e-13)
+    for level in (0.9, 0.1, 1e-6):
+        assert_close(draws.sf(draws.isf(np.full((1, 1), level))), level, rtol=1e-7)
+
+
+def test_pooled_mixture_is_the_mean_of_the_draws(rng):
+    draws = _mixture(rng)
+    z = rng.normal(5.0, 3.0, size=(40, 1))
+    assert_close(average(draws).sf(z)[:, 0], draws.sf(z).mean(axis=1), rtol=1e-13)
+
+
+def test_transformed_laws_keep_their_probabilities(rng):
+    draws = _mixture(rng)
+    moved = TransformedDraws(draws, np.log, np.exp)
+    z = np.exp(rng.normal(5.0, 3.0, size=(40, 1)))
+    assert_close(moved.sf(z), draws.sf(np.log(z)))
+    level = np.full((1, 1), 0.1)
+    assert_close(moved.isf(level), np.exp(draws.isf(level)))
+    assert_close(average(moved).isf(level), np.exp(average(draws).isf(level)))

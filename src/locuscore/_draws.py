@@ -3,7 +3,7 @@
 Each family has one `sf` and the upper inverse `isf` that goes with it; see `_protocols.LossDraws`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,6 +52,60 @@ class NormalDraws:
     def isf(self, level: FloatArray) -> FloatArray:
         # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
         return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+
+
+@dataclass(frozen=True)
+class MixtureDraws:
+    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K)."""
+
+    weight: FloatArray
+    location: FloatArray
+    scale: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.location.shape[0], self.location.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            standard = (self.location - np.asarray(z)[:, :, None]) / self.scale
+        return np.einsum("nsk,nsk->ns", self.weight, ndtr(standard))
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        parts = NormalDraws(self.location, self.scale).isf(level[:, :, None])
+        return invert(self.sf, level, parts.min(axis=2), parts.max(axis=2))
+
+    def average(self) -> "MixtureDraws":
+        """Pool the components of all draws, which is the mean of the laws."""
+        n, n_draws, _ = self.location.shape
+        weight, location, scale = (
+            part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
+        )
+        return MixtureDraws(weight / n_draws, location, scale)
+
+
+@dataclass(frozen=True)
+class TransformedDraws:
+    """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``."""
+
+    draws: LossDraws
+    forward: Callable[[FloatArray], FloatArray]
+    backward: Callable[[FloatArray], FloatArray]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.draws.shape
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        return self.draws.sf(self.forward(z))
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        return self.backward(self.draws.isf(level))
+
+    def average(self) -> "TransformedDraws":
+        """The mean of the laws, taken on the transformed scale, where its inverse is cheap."""
+        return TransformedDraws(average(self.draws), self.forward, self.backward)
 
 
 @dataclass(frozen=True)
