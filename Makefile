@@ -16,7 +16,7 @@ test: .venv/.dev
 
 # The core alone: no optional package is installed, so a stray import fails here.
 test-core: .venv-core/.core
-	$(TEST_THREADS) .venv-core/bin/python -m pytest -m "not extra" tests
+	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra"
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -47,7 +47,7 @@ speed: .venv/.dev
 
 .venv-core/.core: pyproject.toml constraints.txt
 	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core
-	.venv-core/bin/python $(PIP) -e . pytest hypothesis
+	.venv-core/bin/python $(PIP) -e . pytest pytest-xdist hypothesis
 	touch $@
 
 clean:
