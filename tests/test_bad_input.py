@@ -1,6 +1,7 @@
 """Bad input of every kind gives a clear error, or the answer its documentation states."""
 
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from engines_for_tests import ConstantNormal, FirstSignalNormal
 from helpers import assert_close
-from locuscore import KNNGamma, Locus, LocusWarning
+from locuscore import KNNGamma, Locus, LocusWarning, prediction_column
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 ENGINES = [Forest(n_trees=10), Gaussian(), Scale(), QuantileGrid((0.5, 0.9))]
@@ -478,7 +479,9 @@ def test_what_is_no_predictor(g, data):
 
 
 def test_gamma_needs_several_draws(data):
-    with pytest.raises(ValueError, match=r"Scale has one; wrap it: engines.Bagged\(engine\)"):
+    with pytest.raises(
+        ValueError, match=r"Scale gives one; use engines.Bagged\(engine, n_draws=20\)"
+    ):
         quick(engine=Scale(), gamma=KNNGamma()).fit(*data)
     locus = quick(engine=Bagged(Scale(), n_draws=3), gamma=KNNGamma()).fit(*data)
     assert np.isfinite(locus.loss_bound(data[0])).all()
@@ -517,3 +520,38 @@ def test_an_engine_whose_laws_contradict_themselves(data):
 
     with pytest.raises(RuntimeError, match="the laws of Broken are inconsistent"):
         quick(engine=Broken()).fit(*data)
+
+
+class FallingShort(ConstantNormal):
+    """Its inverse falls short of the loss that set the level."""
+
+    def predict_draws(self, S):
+        draws = super().predict_draws(S)
+        wave = SimpleNamespace(shape=draws.shape)
+        wave.sf = lambda z: np.where(z > 9.0, 0.0, np.where(z > 0.5, 0.9, 0.1))
+        wave.isf = lambda level: np.full(draws.shape, 0.0)
+        return wave
+
+
+def test_laws_whose_inverse_falls_short_are_refused(data):
+    with pytest.raises(RuntimeError, match=r"isf\(sf\) falls below the loss for [1-9]"):
+        quick(engine=FallingShort()).fit(*data)
+
+
+def test_a_missing_stored_prediction_has_no_bound(data):
+    X, y = data
+    locus = quick(predictor=prediction_column(0)).fit(X, y)
+    X = X.copy()
+    X[3, 0] = np.nan
+    with pytest.raises(ValueError, match="returned NaN or infinity for 1 rows"):
+        locus.loss_bound(X)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_text_that_the_fitting_rows_do_not_hold(seed, data):
+    X, y = data
+    rare = np.full((60, 1), None, dtype=object)
+    rare[7] = "vip"
+    X = np.hstack([X.astype(object), rare])
+    locus = Locus(zeros, engine=Forest(n_trees=5), random_state=seed).fit(X, y)
+    assert np.isfinite(locus.loss_bound(X)).all()

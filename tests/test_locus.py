@@ -518,10 +518,11 @@ def test_one_warning_for_many_alphas(data):
     assert "At least 99 are needed" in str(only.message)
 
 
-def test_a_finite_support_tops_the_bound_without_a_warning(data):
+def test_a_finite_support_tops_the_bound(data):
     X, y = data
     few = quick(engine=ConstantNormal(), calibration_size=3, support=(0, 30)).fit(X, y)
-    assert_close(few.loss_bound(X, 0.1), np.full(300, 30.0))
+    with pytest.warns(LocusWarning, match="the bound is the top of the support, 30. At least 9"):
+        assert_close(few.loss_bound(X, 0.1), np.full(300, 30.0))
     labels = (y > 0).astype(int)
     few = Locus(
         lambda X: np.zeros(len(X), dtype=int),
@@ -530,4 +531,32 @@ def test_a_finite_support_tops_the_bound_without_a_warning(data):
         calibration_size=3,
         random_state=0,
     ).fit(X, labels)
-    assert_close(few.loss_bound(X, 0.1), np.ones(300))
+    with pytest.warns(LocusWarning, match="the top of the support, 1"):
+        assert_close(few.loss_bound(X, 0.1), np.ones(300))
+    assert_close(few.exceedance(X, 1.0), np.zeros(300))  # no loss exceeds the top
+
+
+def test_a_predictor_set_after_fit_waits_for_the_next_fit(data):
+    X, y = data
+    locus = quick(predictor=first_column).fit(X, y)
+    before = locus.losses(X, y)
+    locus.set_params(predictor=lambda X: X[:, 0] + 100.0)
+    assert_close(locus.losses(X, y), before)
+    assert_close(locus.predict(X), X[:, 0])
+
+
+def test_models_inside_an_engine_are_seeded_too(data):
+    X, y = data
+    engine = Gaussian(make_pipeline(StandardScaler(), RandomForestRegressor(5)))
+    first, second = (quick(engine=engine).fit(X, y).loss_bound(X) for _ in range(2))
+    assert_close(first, second)
+
+
+def test_losses_without_a_predictor(data):
+    X, y = data
+    locus = Locus(engine=ConstantNormal(), random_state=0).fit_losses(X, np.abs(y))
+    assert locus.loss_bound(X).shape == (300,)
+    with pytest.raises(TypeError, match="predictor must be a fitted object"):
+        locus.predict(X)
+    with pytest.raises(TypeError, match="predictor must be a fitted object"):
+        Locus().fit(X, y)

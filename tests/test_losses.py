@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
-from locuscore import Locus, cost, pinball
+from locuscore import Locus, LocusWarning, cost, pinball, prediction_column
 from locuscore._losses import describe_support, finite_support, resolve_loss, resolve_support
 
 
@@ -156,7 +156,7 @@ def test_cost_without_classes_takes_whole_numbers():
 
 def test_classes_the_predictor_does_not_know(classes):
     X, y, g = classes
-    with pytest.raises(ValueError, match=r"does not know: \['dog'\]"):
+    with pytest.raises(ValueError, match=r"unknown classes \['dog'\]; expected"):
         fitted("log", g, X, np.where(y == "ant", "dog", y))
 
 
@@ -190,7 +190,8 @@ def test_losses_with_parameters_survive_pickle(loss):
 def test_a_declared_interval_tops_the_bound(regression):
     X, y = regression
     bounded = fitted("absolute", lambda X: X[:, 0], X, y, support=(0, 50))
-    assert_close(bounded.loss_bound(X, alpha=0.001), np.full(len(X), 50.0))
+    with pytest.warns(LocusWarning, match="the bound is the top of the support, 50"):
+        assert_close(bounded.loss_bound(X, alpha=0.001), np.full(len(X), 50.0))
 
 
 def test_a_declared_set_gives_attainable_bounds(rng):
@@ -221,9 +222,9 @@ def test_negative_losses_are_allowed_or_not_by_the_support(regression):
         ({0.0, np.inf}, "all finite"),
         ((1, 0), "low < high"),
         ((0, np.nan), "low < high"),
-        ((0, 1, 2), "a pair"),
-        (3, "a pair"),
-        ("ab", "a pair"),
+        ((0, 1, 2), "a tuple"),
+        (3, "a tuple"),
+        ("ab", "a tuple"),
     ],
 )
 def test_bad_supports(support, match):
@@ -234,3 +235,32 @@ def test_bad_supports(support, match):
 def test_supports_are_described_as_people_write_them():
     assert describe_support(resolve_support((0, np.inf), finite_support([0]))) == "[0, inf]"
     assert describe_support(resolve_support(range(3), finite_support([0]))) == "{0, 1, 2}"
+
+
+def test_a_list_is_a_set_of_values_and_a_tuple_an_interval():
+    assert describe_support(resolve_support([0, 1], None)) == "{0, 1}"
+    assert describe_support(resolve_support((0, 1), None)) == "[0, 1]"
+
+
+def test_cost_is_compared_with_the_classes_of_the_predictor(classes):
+    X, y, g = classes
+    with pytest.raises(
+        ValueError, match="the cost matrix has 2 classes, but the predictor knows 3"
+    ):
+        fitted(cost([[0, 4], [1, 0]]), g, X, y)
+    with pytest.raises(ValueError, match="has 2 classes, but `classes` 3"):
+        cost([[0, 4], [1, 0]], classes=["a", "b", "c"])
+
+
+def test_cost_of_stored_labels_names_its_classes():
+    X = np.column_stack([np.arange(60.0), np.resize(["no", "yes"], 60)]).astype(object)
+    y = np.resize(["yes", "yes", "no"], 60)
+    matrix = np.array([[0.0, 3.0], [8.0, 0.0]])
+    locus = fitted(cost(matrix, classes=["no", "yes"]), prediction_column(1), X, y)
+    slow = [matrix[int(t == "yes"), int(p == "yes")] for t, p in zip(y, X[:, 1], strict=True)]
+    assert_close(locus.losses(X, y), slow)
+
+
+def test_log_loss_has_no_negative_zero():
+    sure = np.array([[1.0, 0.0], [0.0, 1.0]])
+    assert not np.signbit(resolve_loss("log")(np.array([0, 1]), sure)).any()

@@ -186,7 +186,7 @@ def test_functions_and_their_columns(data):
     X, _ = data
     assert_close(signals_of(lambda X: X[:, 0] > 0, X), np.column_stack([X, X[:, 0] > 0]))
     assert_close(signals_of(lambda X: 2 * X[:, :2], X), np.column_stack([X, 2 * X[:, :2]]))
-    assert_close(signals_of(prediction_column(1), X), X)
+    assert_close(signals_of(prediction_column(1), X), np.column_stack([X, X[:, 1]]))
     assert_close(signals_of(None, X), X)
 
 

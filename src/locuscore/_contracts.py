@@ -283,14 +283,20 @@ def _fit_locus(engine: Any, case: _Case, seed: int, support: Any = None) -> Locu
 
 
 def _check_level_zero(locus: Locus, case: _Case) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        bound = locus.loss_bound(case.S[:20], TOO_SMALL)
+    bound = _with_too_few_rows(locus, case.S[:20])
     problem = f"with too few rows the bound is {np.min(bound):g}"
     _require(np.isposinf(bound), LEVEL_ZERO, problem)
+
+
+def _with_too_few_rows(locus: Locus, S: FloatArray) -> FloatArray:
+    """Return the bound at an alpha that needs more rows, which must be said in one warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bound = locus.loss_bound(S, TOO_SMALL)
     texts = [str(w.message) for w in caught if issubclass(w.category, LocusWarning)]
     named = len(texts) == 1 and str(smallest_n(TOO_SMALL)) in texts[0]
     _require(named, LEVEL_ZERO, f"no single warning names the rows needed, got {texts}")
+    return np.asarray(bound)
 
 
 def _check_surprise(locus: Locus, case: _Case) -> None:
@@ -340,7 +346,7 @@ def _check_support(engine: Any, case: _Case, support: Any, seed: int) -> None:
     if isinstance(support, set):
         inside &= np.isin(bound, list(support))
     _require(inside, SUPPORT, f"bounds leave the support {support}")
-    top = locus.loss_bound(S, TOO_SMALL) == high
+    top = _with_too_few_rows(locus, S) == high
     _require(top, LEVEL_ZERO, f"with too few rows the bound is not the top of {support}")
     for tau in np.unique(np.append(0.0, np.quantile(case.z, [0.3, 0.7, 0.9]))):
         same = (bound <= tau) == (locus.exceedance(S, tau)[:, None] <= ALPHAS)

@@ -164,6 +164,8 @@ def _levels(name: Any, values: Column) -> Sequence[Hashable] | None:
     if plain:
         return None
     present = [value for value in _listed(values) if not is_missing(value)]
+    if not present:
+        return []  # nothing to learn from: whatever comes later is an unseen level
     # numpy turns a table with one text column into text altogether: read its numbers back.
     if _are_numbers(present, read_text=isinstance(dtype, np.dtype) and dtype.kind != "O"):
         return None
@@ -172,8 +174,8 @@ def _levels(name: Any, values: Column) -> Sequence[Hashable] | None:
     if wrong:
         raise TypeError(
             f"column {name!r} of X holds values of type {', '.join(sorted(wrong))}, which cannot "
-            "be encoded; turn it into a column of numbers, text or dates, or pass `signals` as a "
-            "function of X."
+            "be encoded; turn it into a column of numbers, text or times (pandas.to_datetime), or "
+            "pass `signals` as a function of X."
         )
     return sorted(set(present), key=_by_type_then_value)
 

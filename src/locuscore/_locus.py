@@ -58,7 +58,8 @@ class Locus(BaseEstimator):
         None for the average of the engine's draws, or a model such as `KNNGamma` for their
         envelope.
     support
-        Values the loss can take: a pair (low, high), or a set. None for the loss's own.
+        Values the loss can take: a tuple (low, high), or a set or list of values. None for the
+        loss's own.
     calibration_size
         Share (float) or number (int) of rows in D2, or the positions of these rows.
     random_state
@@ -66,7 +67,7 @@ class Locus(BaseEstimator):
 
     Attributes
     ----------
-    engine_, gamma_, signals_, loss_, support_
+    predictor_, engine_, gamma_, signals_, loss_, support_
         The fitted parts.
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
@@ -90,7 +91,7 @@ class Locus(BaseEstimator):
 
     def __init__(
         self,
-        predictor: Any,
+        predictor: Any = None,
         *,
         loss: str | Loss | Callable[[Any, Any], Any] = "absolute",
         engine: LossEngine | None = None,
@@ -130,10 +131,14 @@ class Locus(BaseEstimator):
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
         self._resolve()
-        return self._fit(X, realised_losses(self.loss_, self.predictor, X, y))
+        return self._fit(X, realised_losses(self.loss_, self.predictor_, X, y))
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
-        """Fit from losses that were logged with their rows; the loss function is not called."""
+        """Fit from losses that were logged with their rows; no predictor or loss is called.
+
+        They must lie in the support of `loss`, non-negative by default; declare another `support`
+        where they may be negative.
+        """
         X = self._check_rows(X, reset=True)
         if self.predictor is not None:
             check_predictor(self.predictor)
@@ -143,16 +148,16 @@ class Locus(BaseEstimator):
     def predict(self, X: Rows) -> Any:
         """Return g(X): the wrapper can stand where the predictor stood."""
         check_is_fitted(self)
-        check_predictor(self.predictor)
+        check_predictor(self.predictor_)
         X = self._check_rows(X)
-        return getattr(self.predictor, "predict", self.predictor)(X)
+        return getattr(self.predictor_, "predict", self.predictor_)(X)
 
     def losses(self, X: Rows, y: ArrayLike) -> Any:
         """Realised losses of the predictor on labelled rows."""
         check_is_fitted(self)
-        check_predictor(self.predictor)
+        check_predictor(self.predictor_)
         X = self._check_rows(X)
-        z = realised_losses(self.loss_, self.predictor, X, y)
+        z = realised_losses(self.loss_, self.predictor_, X, y)
         return like_rows(X, self._check_support(z), ["loss"])
 
     def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
@@ -201,6 +206,7 @@ class Locus(BaseEstimator):
         return self._dist(self.signals_(X))
 
     def _resolve(self) -> None:
+        self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
         self.support_ = resolve_support(self.support, self.loss_.support)
         if self.engine is not None:
@@ -213,7 +219,7 @@ class Locus(BaseEstimator):
         split_seed, engine_seed = spawn_seeds(self.random_state, 2)
         self.fit_rows_, self.calibration_rows_ = self._split(len(z), split_seed)
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
-        self.signals_ = fit_signals(self.signals, self.predictor, X_fit)
+        self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
         S_fit = self.signals_(X_fit)
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = default_engine() if self.engine is None else self.engine
@@ -281,9 +287,11 @@ class Locus(BaseEstimator):
 
     def _warn_if_too_few(self, alpha: float) -> None:
         n = len(self.tails_)
-        if conformal_rank(n, alpha) > n and np.isinf(self.support_.high):
+        if conformal_rank(n, alpha) > n:
+            top = self.support_.high
+            bound = "infinite" if np.isinf(top) else f"the top of the support, {top:g}"
             warnings.warn(
-                f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is infinite. "
+                f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound}. "
                 f"At least {smallest_n(alpha)} are needed.",
                 LocusWarning,
                 stacklevel=3,
@@ -294,8 +302,8 @@ class Locus(BaseEstimator):
         gamma = None if self.gamma_ is None else self.gamma_.predict(S)
         if gamma is not None and draws.shape[1] == 1:
             raise ValueError(
-                f"gamma needs an engine with several draws, but {type(self.engine_).__name__} has "
-                "one; wrap it: engines.Bagged(engine)."
+                f"gamma needs several draws per row, but {type(self.engine_).__name__} gives one; "
+                "use engines.Bagged(engine, n_draws=20), or Forest."
             )
         return LossDistribution(draws, gamma, self.support_, self.floor_)
 

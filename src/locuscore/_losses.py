@@ -1,6 +1,6 @@
 """Losses: functions ``(y_true, y_pred) -> z``, and what each reads from the predictor."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -22,13 +22,16 @@ class Loss:
     """A loss function with the support of its values and what it reads.
 
     `reads` says what `function` is given: numbers, labels as they are, class codes (positions in
-    the predictor's ``classes_``), a code and a matrix of probabilities, or whatever came.
+    `classes` or, without them, the predictor's ``classes_``), a code and a matrix of
+    probabilities, or whatever came.
     """
 
     name: str
     function: Callable[[Any, Any], Any] = field(repr=False)
     support: Support = field(repr=False)
     reads: Reads = field(repr=False)
+    classes: tuple[Any, ...] | None = field(default=None, repr=False)
+    n_classes: int | None = field(default=None, repr=False)
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -43,15 +46,24 @@ def pinball(level: float) -> Loss:
     return Loss(f"pinball({level})", partial(_pinball, level=level), _NON_NEGATIVE, "numbers")
 
 
-def cost(matrix: ArrayLike) -> Loss:
+def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
     """Cost of predicting class j (column) when the class is i (row), ``matrix[i, j]``.
 
-    Rows and columns follow the predictor's ``classes_``, or 0, 1, 2, ... where it has none.
+    Rows and columns follow `classes`, else the predictor's ``classes_``, else 0, 1, 2, ...
     """
     costs = np.array(matrix, dtype=np.float64)
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
         raise ValueError(f"a cost matrix is square and finite; got {matrix!r}.")
-    return Loss("cost", partial(_cost, costs=costs), finite_support(costs.ravel()), "codes")
+    if classes is not None and len(classes) != len(costs):
+        raise ValueError(f"the cost matrix has {len(costs)} classes, but `classes` {len(classes)}.")
+    return Loss(
+        "cost",
+        partial(_cost, costs=costs),
+        finite_support(costs.ravel()),
+        "codes",
+        None if classes is None else tuple(classes),
+        len(costs),
+    )
 
 
 def finite_support(values: Iterable[float]) -> Support:
@@ -95,7 +107,7 @@ def _cost(y: np.ndarray, label: np.ndarray, costs: FloatArray) -> FloatArray:
 
 def _log(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
     chosen = _check_probabilities(code, probabilities)[np.arange(len(code)), code]
-    return -np.log(np.maximum(chosen, np.finfo(np.float64).eps))
+    return 0.0 - np.log(np.maximum(chosen, np.finfo(np.float64).eps))  # never a negative zero
 
 
 def _brier(code: np.ndarray, probabilities: FloatArray) -> FloatArray:
@@ -152,20 +164,20 @@ def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any]) -> Loss:
 
 
 def resolve_support(support: Any, default: Support) -> Support:
-    """Return a declared support: a pair (low, high), a set of values, or the loss's own."""
+    """Return a declared support: a tuple (low, high), a set or list of values, or the default."""
     if support is None:
         return default
-    if isinstance(support, set | frozenset | range):
+    if isinstance(support, set | frozenset | list | range | np.ndarray):
         return finite_support(support)
     try:
         low, high = (float(end) for end in support)
     except (TypeError, ValueError):
         raise ValueError(
-            "support must be a pair (low, high), or a set of the values the loss can take; "
-            f"got {support!r}."
+            "support must be a tuple (low, high), or a set or list of the values the loss can "
+            f"take; got {support!r}."
         ) from None
     if not low < high:
-        raise ValueError(f"support must be a pair with low < high; got {support!r}.")
+        raise ValueError(f"support must be a tuple with low < high; got {support!r}.")
     return Support(low, high)
 
 

@@ -60,14 +60,16 @@ def realised_losses(loss: Loss, predictor: Any, X: Rows, y: ArrayLike | None) ->
         return np.empty(0)
     if loss.reads == "probabilities":
         probabilities = predict_proba(predictor, X)
-        return check_losses(loss(class_codes(predictor, targets), probabilities), n)
+        codes = class_codes(targets, getattr(predictor, "classes_", None))
+        return check_losses(loss(codes, probabilities), n)
     if loss.reads == "numbers":
         targets = check_numeric(targets, "y")
     output = predict(predictor, X)
     if loss.reads == "numbers":
         output = check_numeric(output, "the predictor's output")
     if loss.reads == "codes":
-        targets, output = class_codes(predictor, targets), class_codes(predictor, output)
+        classes = _cost_classes(loss, predictor)
+        targets, output = class_codes(targets, classes), class_codes(output, classes)
     if loss.reads != "anything" and targets.shape != output.shape:
         raise ValueError(
             f"y has shape {targets.shape}, but the predictor returned shape {output.shape}; the "
@@ -118,21 +120,31 @@ def _call(predictor: Any, function: Any, X: Rows) -> Any:
         raise
 
 
-def class_codes(predictor: Any, labels: np.ndarray) -> np.ndarray:
-    """Return each label's position in the predictor's ``classes_``, or the label itself."""
-    classes = getattr(predictor, "classes_", None)
+def _cost_classes(loss: Loss, predictor: Any) -> Any:
+    """Return the classes that the rows and columns of a cost matrix stand for."""
+    classes = getattr(predictor, "classes_", None) if loss.classes is None else loss.classes
+    if classes is not None and len(classes) != loss.n_classes:
+        raise ValueError(
+            f"the cost matrix has {loss.n_classes} classes, but the predictor knows "
+            f"{len(classes)}: {list(classes)}."
+        )
+    return classes
+
+
+def class_codes(labels: np.ndarray, classes: Any) -> np.ndarray:
+    """Return each label's position among the classes, or the label itself where there are none."""
     if classes is None:
         codes = np.asarray(labels)
         if codes.dtype.kind not in "iub" or (len(codes) and codes.min() < 0):
             raise ValueError(
-                "without `classes_` on the predictor, classes must be the whole numbers "
-                f"0, 1, 2, ...; got values of type {codes.dtype}."
+                "without `classes_` on the predictor, classes must be the whole numbers 0, 1, "
+                f"2, ...; got values of type {codes.dtype}. Name them: cost(matrix, classes=...)."
             )
         return codes.astype(np.int64)
     position = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
     unknown = sorted({str(v) for v in np.asarray(labels).tolist() if v not in position})
     if unknown:
-        raise ValueError(f"y has classes the predictor does not know: {unknown[:5]}.")
+        raise ValueError(f"unknown classes {unknown[:5]}; expected {list(position)}.")
     return np.array([position[v] for v in np.asarray(labels).tolist()], dtype=np.int64)
 
 
@@ -141,11 +153,8 @@ def own_signals(predictor: Any, X: Rows) -> np.ndarray:
 
     A classifier gives its class code, the margin between its two likeliest classes and the
     entropy of its probabilities; a forest or bag of regressors the mean and standard deviation
-    over its members, in one pass; any other predictor its output. A prediction column is among
-    the features already and adds nothing.
+    over its members, in one pass; any other predictor its output.
     """
-    if isinstance(predictor, PredictionColumn):
-        return np.empty((n_rows(X), 0))
     if hasattr(predictor, "predict_proba"):
         probabilities = _call(predictor, predictor.predict_proba, X)
         outputs = probabilities if isinstance(probabilities, list) else [probabilities]
@@ -154,7 +163,7 @@ def own_signals(predictor: Any, X: Rows) -> np.ndarray:
         return np.hstack(_call(predictor, partial(_mean_and_spread, predictor), X))
     output = predict(predictor, X)
     if hasattr(predictor, "classes_") and output.ndim == 1:
-        output = class_codes(predictor, output)
+        output = class_codes(output, predictor.classes_)
     return output.reshape(len(output), -1)
 
 

@@ -17,9 +17,16 @@ def spawn_seeds(
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """Return a clone whose own `random_state`, where it has one that is not set, is `seed`."""
+    """Return a clone that repeats itself: where its `random_state` is not set, it is `seed`.
+
+    An estimator without one, such as a Pipeline, passes seeds on to the models inside it.
+    """
     copy = clone(estimator, safe=False)  # an object without parameters is copied
-    params = copy.get_params(deep=False) if hasattr(copy, "get_params") else {}
-    if "random_state" in params and params["random_state"] is None:
-        copy.set_params(random_state=seed)
+    params = copy.get_params() if hasattr(copy, "get_params") else {}
+    own = [name for name in params if name == "random_state"]
+    names = own or sorted(name for name in params if name.endswith("__random_state"))
+    unset = [name for name in names if params[name] is None]
+    seeds = [seed] if own else spawn_seeds(seed, len(unset))
+    if unset:
+        copy.set_params(**dict(zip(unset, seeds, strict=True)))
     return copy

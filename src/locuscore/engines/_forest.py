@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
@@ -37,7 +38,7 @@ class Forest(BaseEstimator):
     max_samples
         Most rows a tree is grown on, which bounds memory on large samples.
     n_jobs
-        Threads for growing the trees.
+        Threads for growing and for following the trees.
     random_state
         Seed of the forest.
     """
@@ -101,10 +102,16 @@ class Forest(BaseEstimator):
 
     def _leaves(self, S: FloatArray) -> IntArray:
         """Return the leaf each row reaches in each tree, shape (n, trees)."""
-        rows = np.ascontiguousarray(S, dtype=np.float32)
+        with np.errstate(over="ignore"):  # beyond the range of a float32 a row goes right
+            rows = np.ascontiguousarray(S, dtype=np.float32)
         leaves = np.empty((len(rows), self.n_trees), dtype=np.int64)
-        for j, tree in enumerate(self.forest_.estimators_):
+
+        def follow(j: int, tree: Any) -> None:
             leaves[:, j] = tree.apply(rows, check_input=False)
+
+        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            delayed(follow)(j, tree) for j, tree in enumerate(self.forest_.estimators_)
+        )
         return leaves
 
 
