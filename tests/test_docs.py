@@ -34,3 +34,12 @@ def test_a_broken_block_would_be_noticed():
     with pytest.raises(KeyError):
         exec(block)
     assert block.index("raise") == 3
+
+
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
