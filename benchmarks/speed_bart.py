@@ -113,8 +113,8 @@ def report(records: dict[str, dict[str, Any]]) -> str:
         "Made by `make speed-bart`. Both engines see x alone and the same D1, and keep "
         f"{OURS.n_draws} draws; `BART` with its defaults on one thread, `PyMCBART` with 4 chains "
         "of 500 tuning iterations and 500 draws on all cores. Times in seconds, taken side by side "
-        "in one run. Pinball loss at alpha = 0.1 of the bound on held-out rows, in units of the mean "
-        "loss: calibrated on D2, and of the law itself before calibration.",
+        "in one run. Pinball loss at alpha = 0.1 of the bound on held-out rows, in units of the "
+        "mean loss: calibrated on D2, and of the law itself before calibration.",
         "",
         "| dataset (rows of D1) | engine | fit | 1,000 rows | pinball, calibrated | pinball, "
         "uncalibrated | split R-hat |",
