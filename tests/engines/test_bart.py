@@ -105,6 +105,12 @@ def test_missing_values_are_refused_by_column(rng):
             call()
 
 
+def test_another_number_of_signals_is_refused(rng):
+    S, z = skewed(rng, 60)
+    with pytest.raises(ValueError, match="fitted on 3 signals; got 2"):
+        small(random_state=0).fit(S, z).predict_draws(S[:, :2])
+
+
 @pytest.mark.parametrize("value", [0.0, 3.3, -3.0, 1e-9, 1e9])
 @each_transform
 def test_constant_losses_give_bounds_at_that_constant(transform, value, rng):

@@ -81,6 +81,7 @@ class BART(BaseEstimator):
         """Run the sampler on the standardised losses and keep its forests."""
         self._check_parameters()
         check_no_missing(S, "BART")
+        self.n_signals_ = S.shape[1]
         self.target_ = Target.learn(z, self.transform)
         # Equal losses say nothing about rows; without this, noise would.
         rows = S if np.ptp(z) else np.zeros_like(S)
@@ -106,6 +107,8 @@ class BART(BaseEstimator):
         """Return one law per row and kept draw."""
         check_is_fitted(self)
         check_no_missing(S, "BART")
+        if S.shape[1] != self.n_signals_:  # stochtree would read beyond the rows
+            raise ValueError(f"BART was fitted on {self.n_signals_} signals; got {S.shape[1]}.")
         location, variance = self.forests_.predict(S)
         return self.target_.laws(location, np.sqrt(variance))
 
