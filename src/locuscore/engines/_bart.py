@@ -23,8 +23,9 @@ class BART(BaseEstimator):
     """Bayesian additive regression trees for the location and the log scale of the loss.
 
     ``T(Z) ~ Normal(m(x), s(x))`` with m a sum and s a product of trees; every kept sweep of the
-    sampler is one draw, so the average and the gamma-envelope need no sampling. ``identity`` is
-    the paper's model; its backend is `PyMCBART`, this one is faster. Missing values are refused.
+    sampler is one draw, so the average and the gamma-envelope need no sampling. With T the
+    identity it is the paper's model; `PyMCBART` is that on the paper's own, slower backend. Missing
+    values are refused.
 
     Parameters
     ----------
@@ -35,8 +36,9 @@ class BART(BaseEstimator):
     n_trees
         Trees for the location, and as many for the scale.
     transform
-        T: ``"identity"``, ``"sqrt"`` or ``"log"`` (of one plus the loss over its mean); bounds are
-        exact after the way back. The docs show how the default was chosen.
+        T: ``"identity"``, ``"sqrt"`` or ``"log"`` (of one plus the loss over its mean), each odd
+        about zero; bounds are exact after the way back. ``"sqrt"`` had the lowest held-out pinball
+        loss inside D1 of the benchmark sets, by little.
     n_burn
         Sweeps each chain discards after its warm start.
     thin
@@ -62,7 +64,7 @@ class BART(BaseEstimator):
         *,
         n_chains: int = 2,
         n_trees: int = 100,
-        transform: str = "identity",
+        transform: str = "sqrt",
         n_burn: int = 100,
         thin: int = 2,
         n_threads: int = 1,

@@ -52,6 +52,8 @@ class Target:
         """Take the mean size of the losses as unit, then mean and deviation of f."""
         if transform not in TRANSFORMS:
             raise ValueError(f"transform must be one of {list(TRANSFORMS)}; got {transform!r}.")
+        if not np.ptp(z):
+            transform = "identity"  # one point has no shape, only rounding
         unit = float(np.mean(np.abs(z))) or 1.0
         t = TRANSFORMS[transform][0](z / unit)
         # Equal losses have no spread, or one that is rounding.
