@@ -38,7 +38,18 @@ ENGINES_MAY_IMPORT = {
     "engines",
     "metrics",
 }
-OPTIONAL = ["matplotlib", "pandas", "polars", "pyarrow", "rich"]
+OPTIONAL = [
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pymc",
+    "pymc_bart",
+    "rich",
+    "skpro",
+    "stochtree",
+    "torch",
+]
 
 
 def module_of(path):

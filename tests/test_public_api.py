@@ -1,3 +1,5 @@
+import pytest
+
 import locuscore
 from locuscore import engines
 
@@ -10,5 +12,12 @@ def test_exports_are_sorted_and_complete():
 
 def test_engines_are_listed_and_loaded_lazily():
     assert engines.__all__ == sorted(engines.__all__, key=str)
-    for name in engines.__all__:
+    assert set(engines.__all__) == set(engines._MODULES) | {"default_engine"}
+    for name in set(engines.__all__) - set(engines._EXTRAS):
+        assert getattr(engines, name).__doc__
+
+
+@pytest.mark.extra
+def test_engines_of_an_extra_are_loaded_lazily():
+    for name in set(engines.__all__) & set(engines._EXTRAS):
         assert getattr(engines, name).__doc__

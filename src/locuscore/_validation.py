@@ -122,6 +122,19 @@ def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
     return values
 
 
+def check_no_missing(S: FloatArray, engine: str) -> None:
+    """Raise if signals are missing, for engines that would take NaN for a number."""
+    missing = np.isnan(S)
+    if missing.any():
+        columns = np.flatnonzero(missing.any(axis=0)).tolist()
+        shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
+        raise ValueError(
+            f"{engine} does not take missing values, but {int(missing.sum())} of the signals are "
+            f"NaN, in {len(columns)} columns (by position, from 0: {shown}). Fill them in first, "
+            "or use an engine that takes them, such as Forest."
+        )
+
+
 def check_same_length(**arrays: ArrayLike) -> list[FloatArray]:
     """Return the named one-dimensional arrays as floats, all of one non-zero length."""
     values = {name: np.asarray(a, dtype=np.float64) for name, a in arrays.items()}

@@ -3,28 +3,54 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from locuscore._optional import require
+
 if TYPE_CHECKING:
     from locuscore._protocols import LossEngine
     from locuscore.engines._bagged import Bagged
+    from locuscore.engines._bart import BART
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
+    from locuscore.engines._pymc_bart import PyMCBART
     from locuscore.engines._quantile import QuantileGrid
     from locuscore.engines._scale import Scale
 
 _MODULES = {
+    "BART": "_bart",
     "Bagged": "_bagged",
     "Forest": "_forest",
     "Gaussian": "_gaussian",
+    "PyMCBART": "_pymc_bart",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
 }
 
-__all__ = ["Bagged", "Forest", "Gaussian", "QuantileGrid", "Scale", "default_engine"]
+# Engines on an optional package: what they import, and the extra that installs it.
+_EXTRAS = {
+    "BART": ("stochtree", "bart"),
+    "FromSkpro": ("skpro", "skpro"),
+    "MDN": ("torch", "mdn"),
+    "PyMCBART": ("pymc_bart", "pymc"),
+}
+
+__all__ = [
+    "BART",
+    "Bagged",
+    "Forest",
+    "Gaussian",
+    "PyMCBART",
+    "QuantileGrid",
+    "Scale",
+    "default_engine",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _EXTRAS:
+        package, extra = _EXTRAS[name]
+        require(package, extra=extra)
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

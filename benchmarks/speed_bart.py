@@ -1,0 +1,164 @@
+"""`BART` beside `PyMCBART`, the paper's backend, on the same D1; writes SPEED_BART.md.
+
+Run from the repository's root: ``make speed-bart``, or with names of datasets after it. Each
+finished pair of dataset and engine is one line of speed_bart.jsonl and is not run again; remove
+the lines of a dataset to repeat it.
+PyMC takes several minutes on `concrete` and most of an hour on `bike`.
+"""
+
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestRegressor
+
+from datasets import load
+from locuscore import Locus
+from locuscore.engines import BART, PyMCBART
+from locuscore.metrics import pinball_loss
+
+RECORDS = Path(__file__).with_name("speed_bart.jsonl")
+REPORT = Path(__file__).with_name("SPEED_BART.md")
+DATASETS = ("concrete", "bike")
+ALPHA = 0.1
+N_PREDICTED = 1000
+THEIRS = "PyMCBART"
+ENGINES = {
+    "BART": BART(random_state=0),
+    # The same model as theirs: a normal law of the loss itself.
+    "BART, identity": BART(transform="identity", random_state=0),
+    THEIRS: PyMCBART(
+        2000, n_chains=4, n_tune=500, n_samples=500, n_jobs=os.cpu_count(), random_state=0
+    ),
+}
+
+
+class Fitted(BaseEstimator):
+    """An engine fitted before, for `Locus` to calibrate."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def fit(self, S: np.ndarray, z: np.ndarray) -> Self:
+        """Do nothing."""
+        return self
+
+    def predict_draws(self, S: np.ndarray) -> Any:
+        """Laws of the engine."""
+        return self.engine.predict_draws(S)
+
+
+def make_losses(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and absolute losses of a forest trained on other rows: 60 % of the data."""
+    X, y = load(name)
+    order = np.random.default_rng(0).permutation(len(y))
+    n_train = int(0.4 * len(y))
+    train, rest = order[:n_train], order[n_train:]
+    g = RandomForestRegressor(300, random_state=0, n_jobs=-1).fit(X[train], y[train])
+    return X[rest], np.abs(y[rest] - g.predict(X[rest]))
+
+
+def measure(engine: Any, X: np.ndarray, z: np.ndarray) -> dict[str, float]:
+    """Fit on D1 (the first third), calibrate on D2 (the second), score the third."""
+    n = len(z) // 3
+    new = X[2 * n :]
+    many = new[np.arange(N_PREDICTED) % len(new)]
+    fit, predict = [], []
+    for _ in range(1 if isinstance(engine, PyMCBART) else 3):
+        start = time.perf_counter()
+        engine.fit(X[:n], z[:n])
+        fit.append(time.perf_counter() - start)
+    for _ in range(3):
+        # One thread, so that its own time is the wall time of a machine with nothing else to do.
+        start = time.process_time()
+        n_draws = engine.predict_draws(many).shape[1]
+        predict.append(time.process_time() - start)
+    locus = Locus(
+        None, engine=Fitted(engine), signals="x", calibration_size=np.arange(n, 2 * n)
+    ).fit_losses(X[: 2 * n], z[: 2 * n])
+    plain = locus.loss_dist(new).isf(ALPHA)
+    return {
+        "fit": median(fit),
+        "predict": median(predict),
+        "n_draws": n_draws,
+        "pinball": pinball_loss(z[2 * n :], locus.loss_bound(new, ALPHA), ALPHA) / z[:n].mean(),
+        "pinball_uncalibrated": pinball_loss(z[2 * n :], plain, ALPHA) / z[:n].mean(),
+        "split_rhat": engine.split_rhat_,
+    }
+
+
+def read() -> dict[tuple[str, str], dict[str, Any]]:
+    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    return {(r["dataset"], r["engine"]): r for r in map(json.loads, lines)}
+
+
+def run(name: str) -> None:
+    missing = [engine for engine in ENGINES if (name, engine) not in read()]
+    X, z = make_losses(name) if missing else (None, None)
+    for engine in missing:
+        print(f"{name}, {engine} ...", flush=True)
+        with warnings.catch_warnings(action="ignore"):
+            figures = measure(ENGINES[engine], X, z)
+        record = {"dataset": name, "engine": engine, "rows": len(z) // 3, **figures}
+        with RECORDS.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def report(records: dict[tuple[str, str], dict[str, Any]]) -> str:
+    lines = [
+        "# BART beside the paper's backend",
+        "",
+        "Made by `make speed-bart`. Both engines see x alone and the same D1. `BART` has one "
+        "thread, and its defaults or the model of theirs (identity); `PyMCBART` has 4 chains of "
+        "500 tuning iterations and 500 draws on all cores, and keeps all draws. Seconds: wall "
+        "time to fit, processor time (one thread) to predict 1,000 rows, and the same per 100 "
+        "draws. Pinball loss at alpha = 0.1 of the bound on held-out rows, over the mean loss: "
+        "calibrated on D2, and of the law itself.",
+        "",
+        "| dataset (rows of D1) | engine | draws | fit | predict | per 100 draws | pinball, "
+        "calibrated | pinball, uncalibrated | split R-hat |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, engine), r in records.items():
+        lines.append(
+            f"| {name} ({r['rows']}) | {engine} | {r['n_draws']} | {r['fit']:.1f} | "
+            f"{r['predict']:.2f} | {100 * r['predict'] / r['n_draws']:.2f} | "
+            f"{r['pinball']:.4f} | {r['pinball_uncalibrated']:.4f} | {r['split_rhat']:.2f} |"
+        )
+    lines += [
+        "",
+        "| dataset | engine | fit, times less (wanted at least 30) | prediction, times less "
+        "(wanted at least 10) | calibrated pinball, ratio (wanted at most 1) |",
+        "|---|---|---|---|---|",
+    ]
+    for (name, engine), ours in records.items():
+        theirs = records.get((name, THEIRS))
+        if theirs is None or engine == THEIRS:
+            continue
+        lines.append(
+            f"| {name} | {engine} | {theirs['fit'] / ours['fit']:.0f} | "
+            f"{theirs['predict'] / ours['predict']:.0f} | "
+            f"{ours['pinball'] / theirs['pinball']:.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    for name in sys.argv[1:] or DATASETS:
+        run(name)
+        REPORT.write_text(report(read()))
+    print(REPORT.read_text())
+
+
+if __name__ == "__main__":
+    main()

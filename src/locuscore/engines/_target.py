@@ -1,0 +1,77 @@
+"""Losses on the scale a normal model sees: transformed, centred and divided by their spread."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from locuscore._draws import NormalDraws, TransformedDraws, smallest_scale
+from locuscore._protocols import FloatArray
+
+
+def _log(x: FloatArray) -> FloatArray:
+    return np.copysign(np.log1p(np.abs(x)), x)
+
+
+def _exp(t: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):  # beyond the largest float a bound is infinite
+        return np.copysign(np.expm1(np.abs(t)), t)
+
+
+def _root(x: FloatArray) -> FloatArray:
+    return np.copysign(np.sqrt(np.abs(x)), x)
+
+
+def _square(t: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return np.copysign(t * t, t)
+
+
+def _same(x: FloatArray) -> FloatArray:
+    return x
+
+
+# Increasing on the whole line, so a loss may be negative; the back-transformation is exact.
+TRANSFORMS = {"identity": (_same, _same), "log": (_log, _exp), "sqrt": (_root, _square)}
+
+
+@dataclass(frozen=True)
+class Target:
+    """``u = (f(z / unit) - centre) / spread`` with f one of `TRANSFORMS`, all learned on D1.
+
+    Invariant to the unit of the losses, and for powers of two to the last bit.
+    """
+
+    transform: str
+    unit: float
+    centre: float
+    spread: float
+
+    @classmethod
+    def learn(cls, z: FloatArray, transform: str = "identity") -> Self:
+        """Take the mean size of the losses as unit, then mean and deviation of f."""
+        if transform not in TRANSFORMS:
+            raise ValueError(f"transform must be one of {list(TRANSFORMS)}; got {transform!r}.")
+        if not np.ptp(z):
+            transform = "identity"  # one point has no shape, only rounding
+        unit = float(np.mean(np.abs(z))) or 1.0
+        t = TRANSFORMS[transform][0](z / unit)
+        # Equal losses have no spread, or one that is rounding.
+        spread = max(float(np.std(t)), smallest_scale(np.array([np.max(np.abs(t))])))
+        return cls(transform, unit, float(np.mean(t)), spread)
+
+    def forward(self, z: FloatArray) -> FloatArray:
+        """Losses to the model's scale."""
+        with np.errstate(over="ignore"):
+            return (TRANSFORMS[self.transform][0](z / self.unit) - self.centre) / self.spread
+
+    def backward(self, u: FloatArray) -> FloatArray:
+        """Inverse of `forward`."""
+        return self.unit * TRANSFORMS[self.transform][1](self.centre + self.spread * u)
+
+    def laws(self, location: FloatArray, scale: FloatArray) -> NormalDraws | TransformedDraws:
+        """Laws of the loss that are normal on the model's scale; location and scale are (n, S)."""
+        if self.transform == "identity":
+            size = self.unit * self.spread
+            return NormalDraws(self.unit * self.centre + size * location, size * scale)
+        return TransformedDraws(NormalDraws(location, scale), self.forward, self.backward)
