@@ -3,23 +3,45 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from locuscore._validation import check_methods
+
 if TYPE_CHECKING:
     from locuscore._protocols import LossEngine
     from locuscore.engines._bagged import Bagged
+    from locuscore.engines._ensemble import Ensemble
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
     from locuscore.engines._quantile import QuantileGrid
     from locuscore.engines._scale import Scale
+    from locuscore.engines._selection import Auto, EngineSelection, select_engine
+    from locuscore.engines._skpro import FromSkpro
 
 _MODULES = {
+    "Auto": "_selection",
     "Bagged": "_bagged",
+    "EngineSelection": "_selection",
+    "Ensemble": "_ensemble",
     "Forest": "_forest",
+    "FromSkpro": "_skpro",
     "Gaussian": "_gaussian",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
+    "select_engine": "_selection",
 }
 
-__all__ = ["Bagged", "Forest", "Gaussian", "QuantileGrid", "Scale", "default_engine"]
+__all__ = [
+    "Auto",
+    "Bagged",
+    "EngineSelection",
+    "Ensemble",
+    "Forest",
+    "FromSkpro",
+    "Gaussian",
+    "QuantileGrid",
+    "Scale",
+    "default_engine",
+    "select_engine",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -37,3 +59,20 @@ def default_engine() -> "LossEngine":
     from locuscore.engines._forest import Forest  # noqa: PLC0415 - loaded when first used
 
     return Forest()
+
+
+def resolve_engine(engine: "LossEngine | str | None", *, several_draws: bool) -> "LossEngine":
+    """Return the engine meant by None, by ``"auto"`` or by itself."""
+    if engine is None:
+        return default_engine()
+    if isinstance(engine, str):
+        if engine != "auto":
+            raise ValueError(
+                f"engine must be an engine, 'auto' or None; got {engine!r}. The engines are in "
+                "locuscore.engines."
+            )
+        from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
+
+        return Auto(several_draws=several_draws)
+    check_methods(engine, ["fit", "predict_draws"], "engine")
+    return engine
