@@ -168,20 +168,31 @@ class WeightedDraws:
         return (self.parts[0].shape[0], max(part.shape[1] for part in self.parts))
 
     def sf(self, z: FloatArray) -> FloatArray:
-        survivals = [_cycled(part.sf, part, z, self.shape) for part in self.parts]
+        first, *others = self._each("sf", z)
         # Where all parts agree so does the mixture, whatever the weights round to: 1 stays 1.
-        first = survivals[0]
-        rest = zip(survivals[1:], self.weights[1:], strict=True)
+        rest = zip(others, self.weights[1:], strict=True)
         return np.clip(first + sum(w * (survival - first) for survival, w in rest), 0.0, 1.0)
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
-        ends = np.stack([_cycled(part.isf, part, level, self.shape) for part in self.parts])
-        return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0))
+        ends = self._each("isf", level)
+        return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0), self._next_jump)
 
     def average(self) -> "WeightedDraws":
         """Mix the means of the parts, which is the weighted mean of the laws exactly."""
         return WeightedDraws([average(part) for part in self.parts], self.weights)
+
+    def _each(self, method: str, values: FloatArray) -> FloatArray:
+        return np.stack(
+            [_cycled(getattr(part, method), part, values, self.shape) for part in self.parts]
+        )
+
+    def _next_jump(self, z: FloatArray) -> FloatArray:
+        """Where the first part's survival changes after z: the end of its flat."""
+        survival = [_cycled(part.sf, part, z, self.shape) for part in self.parts]
+        pairs = zip(self.parts, survival, strict=True)
+        ends = np.stack([_cycled(part.isf, part, values, self.shape) for part, values in pairs])
+        return np.where(ends > z, ends, np.inf).min(axis=0)
 
 
 def _cycled(

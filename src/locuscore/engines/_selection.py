@@ -15,7 +15,6 @@ from locuscore._calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._random import seeded, spawn_seeds
 from locuscore._validation import LocusWarning, check_alpha, check_methods
-from locuscore.engines._bagged import Bagged
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
 from locuscore.engines._forest import Forest
@@ -186,10 +185,12 @@ class Auto(BaseEstimator):
 
 
 def _default_candidates(several_draws: bool) -> dict[str, Any]:
-    pair = {"Forest + QuantileGrid": Ensemble([Forest(), QuantileGrid()])}
-    if several_draws:
-        return {"Forest": Forest(), "Bagged Scale": Bagged(Scale(), n_draws=10), **pair}
-    return {"Forest": Forest(), "QuantileGrid": QuantileGrid(), "Scale": Scale(), **pair}
+    mixtures = {
+        "Forest + QuantileGrid": Ensemble([Forest(), QuantileGrid()]),
+        "Forest + Scale": Ensemble([Forest(), Scale()]),
+    }
+    single = {} if several_draws else {"QuantileGrid": QuantileGrid(), "Scale": Scale()}
+    return {"Forest": Forest(), **mixtures, **single}
 
 
 def _named(candidates: Any) -> dict[str, Any]:
@@ -236,12 +237,12 @@ def _score(
 def _fold_scores(fold: Fold, z: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """CRPS of each row, and the pinball loss of its bound, calibrated on the fold."""
     tails = fold.law.tail(z)
+    if np.isnan(tails).any():
+        raise ValueError("the laws are not numbers on the left-out rows")
     # A fold too small for alpha takes its smallest tail, where Locus would give an infinite bound.
     level = calibrated_level(np.sort(tails), alpha) or float(tails.min())
-    crps = crps_by_row(z, fold.law, N_LEVELS)
-    if np.isnan(crps).any():
-        raise ValueError("the laws are not numbers on the left-out rows")
-    return crps, pinball_by_row(z, fold.law.isf(level), alpha)
+    bound = fold.law.isf(level)
+    return crps_by_row(z, fold.law, N_LEVELS), pinball_by_row(z, bound, alpha)
 
 
 def _standard_error(values: FloatArray) -> float:

@@ -21,10 +21,11 @@ class FromSkpro(BaseEstimator):
 
     The regressor is fitted on the losses divided by a power of two near their spread, so that
     its settings mean the same in every unit. Normal and log-normal laws are kept in closed form,
-    with all digits of their tails; empirical ones become steps with a tail. Of any other family
-    the `cdf` is used, mixed with a power tail that holds 0.001 of the mass, because ``1 - cdf``
-    has no digits far out and many families end early. Its `ppf` only starts the search for the
-    upper inverse, which is ours: theirs is the lower one, and on some families an approximation.
+    with all digits of their tails; empirical ones become steps with a tail. Any other law is
+    mixed with a power tail that holds 0.001 of the mass, because many families end early. Its
+    survival is exact for the families that skpro takes from scipy and for Student's, ``1 - cdf``,
+    with no digits below 1e-16, for the rest. Its `ppf` only starts the search for the upper
+    inverse, which is ours: theirs is the lower one, and on some families an approximation.
 
     Rows are never looped over here; skpro itself loops where it builds empirical distributions.
     Missing signals are handed on, and refused if the regressor refuses them.

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from skpro.distributions import Empirical, LogNormal, Normal
+from scipy.special import stdtr
+from skpro.distributions import Empirical, LogNormal, Normal, TDistribution
+from skpro.distributions.adapters.scipy import _ScipyAdapter
 from skpro.distributions.base import BaseDistribution
 
 from locuscore._draws import (
@@ -51,7 +54,7 @@ def laws_of(dist: BaseDistribution, losses: Losses) -> LossDraws:
 
 
 def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
-    if type(dist)._cdf is BaseDistribution._cdf and type(dist).cdf is BaseDistribution.cdf:
+    if type(dist)._cdf is BaseDistribution._cdf:
         raise TypeError(
             f"{type(dist).__name__} has no cdf of its own, and skpro would sample one: choose a "
             "regressor whose distribution has one."
@@ -59,7 +62,7 @@ def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
     ppf = _vectorised_ppf(dist)
     return SearchedDraws(
         len(dist),
-        lambda z: _cdf(dist, z, losses.unit),
+        lambda z: _survival(dist, z, losses.unit),
         None if ppf is None else lambda p: losses.unit * ppf(p),
         losses,
     )
@@ -67,15 +70,15 @@ def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
 
 @dataclass(frozen=True)
 class SearchedDraws:
-    """Laws known by their `cdf`, mixed with a power tail; one draw.
+    """Laws known by their own survival function, mixed with a power tail; one draw.
 
-    ``sf = (1 - TAIL_MASS) * (1 - cdf) + TAIL_MASS * tail``. The tail starts at the law's median
+    ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median
     with the distance from there to its upper tenth as scale. `quantile` starts searches; where it
     is None they start from the range of the losses seen.
     """
 
     n: int
-    cdf: Callable[[FloatArray], FloatArray]
+    survival: Callable[[FloatArray], FloatArray]
     quantile: Callable[[FloatArray], FloatArray] | None
     losses: Losses
 
@@ -88,7 +91,7 @@ class SearchedDraws:
         """``P(Z > z)``."""
         z = np.broadcast_to(z, self.shape)
         start, scale = self._tail
-        own = 1.0 - self.cdf(z)
+        own = self.survival(z)
         return np.clip(own + TAIL_MASS * (power_tail(z - start, scale) - own), 0.0, 1.0)
 
     def isf(self, level: FloatArray) -> FloatArray:
@@ -103,8 +106,7 @@ class SearchedDraws:
     def _tail(self) -> tuple[FloatArray, FloatArray]:
         """Start and scale of each row's tail."""
         middle, upper = (
-            self._search(lambda z: 1.0 - self.cdf(z), np.full(self.shape, level), None)
-            for level in (0.5, 0.1)
+            self._search(self.survival, np.full(self.shape, level), None) for level in (0.5, 0.1)
         )
         return middle, np.maximum(upper - middle, self.losses.smallest)
 
@@ -155,19 +157,30 @@ def _points(dist: Empirical) -> FloatArray:
 
 def _vectorised_ppf(dist: BaseDistribution) -> Callable[[FloatArray], FloatArray] | None:
     """Return the family's own ppf; the general one of skpro loops over rows."""
-    if type(dist)._ppf is BaseDistribution._ppf and type(dist).ppf is BaseDistribution.ppf:
+    if type(dist)._ppf is BaseDistribution._ppf:
         return None
     return lambda p: np.asarray(dist.ppf(p), dtype=np.float64).reshape(p.shape)
 
 
-def _cdf(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
-    """``P(Z <= z)``; below zero, families on the positive axis may answer NaN for 0."""
+def _survival(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
+    """``P(Z > z)``; below zero, families on the positive axis may answer NaN for 1."""
     with np.errstate(all="ignore"):
         place = z / unit
         # The float just below zero must stay below it, or the tail at zero loses its atom.
         place = np.where((place == 0) & (z < 0), np.nextafter(0.0, -1.0), place)
-        values = np.asarray(dist.cdf(place), dtype=np.float64).reshape(z.shape)
-    return np.clip(np.where(np.isnan(values) & (z <= 0), 0.0, values), 0.0, 1.0)
+        values = np.asarray(_own_survival(dist, place), dtype=np.float64).reshape(z.shape)
+    return np.clip(np.where(np.isnan(values) & (z <= 0), 1.0, values), 0.0, 1.0)
+
+
+def _own_survival(dist: BaseDistribution, place: FloatArray) -> Any:
+    """Survival with all its digits where a closed form is at hand: heavy tails need them."""
+    if type(dist) is TDistribution:
+        location, scale, freedom = _parameters(dist, "mu", "sigma", "df")
+        return stdtr(freedom, (location - place) / scale)
+    if isinstance(dist, _ScipyAdapter):
+        args, kwargs = dist._get_scipy_param()
+        return dist._get_scipy_object().sf(place, *args, **kwargs)
+    return 1.0 - np.asarray(dist.cdf(place), dtype=np.float64)
 
 
 def _log(z: FloatArray) -> FloatArray:
