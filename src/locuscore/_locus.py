@@ -206,7 +206,7 @@ class Locus(BaseEstimator):
     def _resolve(self) -> None:
         self.loss_ = resolve_loss(self.loss)
         self.support_ = resolve_support(self.support, self.loss_.support)
-        resolve_engine(self.engine, several_draws=self.gamma is not None)
+        resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
@@ -218,7 +218,7 @@ class Locus(BaseEstimator):
         self.signals_ = fit_signals(self.signals, self.predictor, X_fit)
         S_fit = self.signals_(X_fit)
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
-        engine = resolve_engine(self.engine, several_draws=self.gamma is not None)
+        engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
         self.engine_.fit(S_fit, z_fit)
         self.selection_ = getattr(self.engine_, "selection_", None)

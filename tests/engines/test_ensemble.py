@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
@@ -28,7 +29,9 @@ GRID = QuantileGrid((0.3, 0.6, 0.9), boosted(loss="quantile", quantile=0.5))
 SCALE = Scale(boosted(loss="poisson"), cv=3)
 ENSEMBLES = {
     "equal": Ensemble([FOREST, SCALE]),
-    "stacked": Ensemble([FOREST, GRID], weights="stacked", cv=2),
+    "stacked": Ensemble(
+        [FOREST, Gaussian(LinearRegression(), LinearRegression())], weights="stacked", cv=2
+    ),
     "given": Ensemble([FOREST, Bagged(SCALE, n_draws=3), GRID], weights=[1, 2, 0.5]),
 }
 each = pytest.mark.parametrize("name", ENSEMBLES)

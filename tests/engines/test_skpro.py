@@ -10,9 +10,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.tree import DecisionTreeRegressor
 
-from helpers import assert_close
-from locuscore import Locus
+import experiment
+from helpers import assert_binomial, assert_close
+from locuscore import KNNGamma, Locus
+from locuscore._calibration import conformal_rank
 from locuscore._distribution import LossDistribution
+from locuscore.engines import Bagged
 
 pytestmark = pytest.mark.extra
 
@@ -68,6 +71,22 @@ def test_batches_clones_and_pickles_agree(kind, rng):
         assert_close(np.concatenate(parts), expected, rtol=1e-9)
     assert_close(clone(locus).fit_losses(S, z).loss_bound(new, 0.1), expected)
     assert_close(pickle.loads(pickle.dumps(locus)).loss_bound(new, 0.1), expected)
+
+
+@pytest.mark.parametrize("gamma", [None, KNNGamma(k=20)])
+@each
+def test_marginal_validity(kind, gamma, rng, monkeypatch):
+    """Theorem 1; the pool is small because skpro builds empirical laws row by row."""
+    of = engine(kind) if gamma is None else Bagged(engine(kind), n_draws=2)
+    monkeypatch.setitem(experiment.CASES, "skpro", (of, gamma))
+    pool = experiment.make_pool("skpro", "zero-inflated", rng, size=4000)
+    for n, alpha in ((9, 0.1), (19, 0.3)):
+        outcome = experiment.run(pool, n, alpha)
+        probability = conformal_rank(n, alpha) / (n + 1)
+        trials = len(outcome.z)
+        assert_binomial((outcome.tail > outcome.level).sum(), trials, probability, "greater")
+        assert_binomial(outcome.covered.sum(), trials, probability, "less")
+        outcome.assert_one_event()
 
 
 @each

@@ -61,7 +61,7 @@ def default_engine() -> "LossEngine":
     return Forest()
 
 
-def resolve_engine(engine: "LossEngine | str | None", *, several_draws: bool) -> "LossEngine":
+def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
     """Return the engine meant by None, by ``"auto"`` or by itself."""
     if engine is None:
         return default_engine()
@@ -73,6 +73,6 @@ def resolve_engine(engine: "LossEngine | str | None", *, several_draws: bool) ->
             )
         from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
 
-        return Auto(several_draws=several_draws)
+        return Auto()
     check_methods(engine, ["fit", "predict_draws"], "engine")
     return engine

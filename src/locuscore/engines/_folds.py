@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from locuscore._distribution import LossDistribution
 from locuscore._protocols import FloatArray, IntArray
 
-MOST_ROWS = 2_000
+MOST_ROWS = 1_000
 
 Law = LossDistribution  # the average of the draws, before any support
 

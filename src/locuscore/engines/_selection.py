@@ -129,9 +129,8 @@ class Auto(BaseEstimator):
     Parameters
     ----------
     candidates
-        As in `select_engine`; None for `Forest`, `QuantileGrid`, `Scale` and mixtures of them.
-    several_draws
-        Whether the default candidates must have several draws, as `gamma` needs.
+        As in `select_engine`; None for `Forest` and its equal mixtures with `QuantileGrid` and
+        with `QuantileGrid` and `Scale`.
     cv, alpha, max_rows
         As in `select_engine`.
     random_state
@@ -149,14 +148,12 @@ class Auto(BaseEstimator):
         self,
         candidates: Sequence[LossEngine] | Mapping[str, LossEngine] | None = None,
         *,
-        several_draws: bool = False,
         cv: int = 3,
         alpha: float = 0.1,
         max_rows: int = 5_000,
         random_state: Any = None,
     ) -> None:
         self.candidates = candidates
-        self.several_draws = several_draws
         self.cv = cv
         self.alpha = alpha
         self.max_rows = max_rows
@@ -167,7 +164,7 @@ class Auto(BaseEstimator):
         select_seed, engine_seed = spawn_seeds(self.random_state, 2)
         given = self.candidates
         self.selection_ = select_engine(
-            _default_candidates(self.several_draws) if given is None else given,
+            _default_candidates() if given is None else given,
             S,
             z,
             cv=self.cv,
@@ -184,13 +181,14 @@ class Auto(BaseEstimator):
         return self.engine_.predict_draws(S)
 
 
-def _default_candidates(several_draws: bool) -> dict[str, Any]:
-    mixtures = {
-        "Forest + QuantileGrid": Ensemble([Forest(), QuantileGrid()]),
-        "Forest + Scale": Ensemble([Forest(), Scale()]),
+def _default_candidates() -> dict[str, Any]:
+    """Engines with many draws, so that `gamma` works whichever wins; docs/engines.md says why."""
+    forest, grid, scale = Forest(), QuantileGrid(), Scale()
+    return {
+        "Forest": forest,
+        "Forest + QuantileGrid": Ensemble([forest, grid]),
+        "Forest + QuantileGrid + Scale": Ensemble([forest, grid, scale]),
     }
-    single = {} if several_draws else {"QuantileGrid": QuantileGrid(), "Scale": Scale()}
-    return {"Forest": Forest(), **mixtures, **single}
 
 
 def _named(candidates: Any) -> dict[str, Any]:
