@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from locuscore import KNNGamma, Locus
 from locuscore._calibration import calibrated_level, smallest_alpha
-from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 
 POOL = 40_000
 BLOCK = 4_000
@@ -34,8 +34,19 @@ CASES = {
     "Bagged Scale, gamma": (Bagged(SCALE, n_draws=3), KNNGamma(k=20)),
     "Bagged Gaussian, gamma": (Bagged(GAUSSIAN, n_draws=3), KNNGamma(k=20)),
     "Bagged QuantileGrid, gamma": (Bagged(GRID, n_draws=3), KNNGamma(k=20)),
+    "Ensemble": (Ensemble([Forest(n_trees=15), GRID]), None),
+    "Ensemble, gamma": (Ensemble([Forest(n_trees=3), SCALE]), KNNGamma(k=20)),
+    "Ensemble, stacked": (Ensemble([GRID, GAUSSIAN], weights="stacked", cv=2), None),
+    "Auto": (Auto([Forest(n_trees=15), SCALE, GAUSSIAN], cv=2), None),
+    "Auto, gamma": (Auto([Forest(n_trees=3), Bagged(SCALE, n_draws=3)], cv=2), KNNGamma(k=20)),
 }
-CONTINUOUS = ("Gaussian", "QuantileGrid", "Bagged Gaussian, gamma", "Bagged QuantileGrid, gamma")
+CONTINUOUS = (
+    "Gaussian",
+    "QuantileGrid",
+    "Bagged Gaussian, gamma",
+    "Bagged QuantileGrid, gamma",
+    "Ensemble, stacked",
+)
 
 
 def continuous(rng, S):

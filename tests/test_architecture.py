@@ -30,7 +30,10 @@ LAYERS = [
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 ENGINES_MAY_IMPORT = {
+    "_calibration",
+    "_distribution",
     "_draws",
+    "_numeric",
     "_optional",
     "_protocols",
     "_random",

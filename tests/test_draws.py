@@ -17,6 +17,7 @@ from locuscore._draws import (
     StackedDraws,
     StepDraws,
     TransformedDraws,
+    WeightedDraws,
     average,
     smallest_scale,
 )
@@ -268,3 +269,55 @@ def test_transformed_laws_keep_their_probabilities(rng):
     level = np.full((1, 1), 0.1)
     assert_close(moved.isf(level), np.exp(draws.isf(level)))
     assert_close(average(moved).isf(level), np.exp(average(draws).isf(level)))
+
+
+@st.composite
+def weighted_laws(draw):
+    """Two or three stacks of steps, shapes and grids over one row, not equally many draws each."""
+    parts = draw(st.lists(step_laws() | shape_laws() | grid_laws(), min_size=2, max_size=3))
+    weights = np.array([draw(st.integers(1, 4)) for _ in parts], dtype=float)
+    return WeightedDraws(parts, weights / weights.sum())
+
+
+@given(weighted_laws(), st.lists(st.integers(-6, 10), min_size=3, max_size=3))
+def test_weighted_draws_mix_draw_by_draw(draws, twice):
+    n_draws = draws.shape[1]
+    z = np.resize(np.array(twice) / 2, n_draws)[None]
+    for values in (z, z[:, :1]):
+        expected = np.zeros((1, n_draws))
+        for s in range(n_draws):
+            at = np.broadcast_to(values, (1, n_draws))[:, [s]]
+            for part, weight in zip(draws.parts, draws.weights, strict=True):
+                expected[:, s] += weight * part.sf(at)[:, s % part.shape[1]]
+        assert_close(draws.sf(values), expected, rtol=1e-13, atol=1e-15)
+
+
+@given(weighted_laws(), st.integers(-6, 10))
+def test_the_mean_of_weighted_draws_is_the_weighted_mean_of_means(draws, twice):
+    z = np.array([[twice / 2]])
+    pairs = zip(draws.parts, draws.weights, strict=True)
+    expected = sum(weight * part.sf(z).mean() for part, weight in pairs)
+    assert average(draws).shape == (1, 1)
+    assert_close(average(draws).sf(z).item(), expected, rtol=1e-13)
+
+
+@given(weighted_laws(), st.none() | st.floats(0.01, 0.99), st.floats(0.001, 0.99))
+def test_weighted_draws_have_an_upper_inverse_to_rounding(draws, gamma, level):
+    dist = LossDistribution(draws, None if gamma is None else np.array([gamma]))
+    assert_inverse_to_rounding(dist, level)
+
+
+@given(weighted_laws(), st.none() | st.floats(0.01, 0.99), st.integers(-6, 10))
+def test_weighted_draws_find_their_atoms(draws, gamma, twice):
+    """At the very level that a law takes at z, the inverse is not below z."""
+    dist = LossDistribution(draws, None if gamma is None else np.array([gamma]))
+    z = twice / 2
+    assert dist.isf(dist.tail(z)[0])[0] >= z
+
+
+def test_weighted_draws_of_agreeing_parts_are_certain():
+    """Weights that do not sum to 1 exactly leave survival 1 where every part has it."""
+    part = ShapeDraws(np.ones((1, 1)), np.array([1.0, 2.0]), 1.0)
+    draws = WeightedDraws([part] * 10, np.full(10, 0.1))
+    assert draws.sf(np.array([[0.5]])).item() == 1.0
+    assert_close(draws.isf(np.array([[1.0]])).item(), 1.0)

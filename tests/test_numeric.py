@@ -139,3 +139,22 @@ def test_raise_until_below_crosses_the_whole_range_and_leaves_hopeless_levels_al
         raised = raise_until_below(sf, as_column([0.5, 0.0]), as_column([1e-300, 1.0]))
     assert raised[0, 0] >= 1e300
     assert raised[1, 0] == 1.0
+
+
+@pytest.mark.parametrize("guess", ["right", "ulp", "far", "before", "nan"])
+def test_a_guess_of_the_next_jump_changes_nothing_but_the_cost(guess, rng):
+    jump = rng.uniform(1.0, 2.0, size=(200, 1))
+
+    def law(z):
+        return np.where(z < jump, 0.6, 0.3) - 0.01 * z
+
+    off = {"right": 0.0, "ulp": np.spacing(jump), "far": 0.2, "before": -9.0, "nan": np.nan}[guess]
+    ends = np.full((200, 1), 0.5), np.full((200, 1), 3.0)
+    plain, guided = Counted(law), Counted(law)
+    level = np.full((200, 1), 0.4)
+    expected = invert(plain, level, *ends)
+    found = invert(guided, level, *ends, lambda z: np.where(z < jump, jump + off, np.inf))
+    assert_close(expected, jump)
+    assert_close(found, expected)
+    assert plain.calls > 45
+    assert guided.calls < (30 if guess in ("right", "ulp") else 1.6 * plain.calls)

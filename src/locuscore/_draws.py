@@ -151,6 +151,69 @@ class StackedDraws:
         return list(zip(self.parts, np.split(full, np.cumsum(widths)[:-1], axis=1), strict=True))
 
 
+@dataclass(frozen=True)
+class WeightedDraws:
+    """Weighted mixtures of several stacks over the same rows: draw by draw, ``sum_j w_j P_j``.
+
+    `weights` are positive and sum to 1, one per part. There are as many draws as in the largest
+    part; a smaller one starts over, so draw s is paired with its draw ``s mod (its number)``. The
+    mean is the weighted mean of the parts' own means, in which every draw counts once.
+    """
+
+    parts: Sequence[LossDraws]
+    weights: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.parts[0].shape[0], max(part.shape[1] for part in self.parts))
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        first, *others = self._each("sf", z)
+        # Where all parts agree so does the mixture, whatever the weights round to: 1 stays 1.
+        rest = zip(others, self.weights[1:], strict=True)
+        return np.clip(first + sum(w * (survival - first) for survival, w in rest), 0.0, 1.0)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        ends = self._each("isf", level)
+        return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0), self._next_jump)
+
+    def average(self) -> "WeightedDraws":
+        """Mix the means of the parts, which is the weighted mean of the laws exactly."""
+        return WeightedDraws([average(part) for part in self.parts], self.weights)
+
+    def _each(self, method: str, values: FloatArray) -> FloatArray:
+        return np.stack(
+            [_cycled(getattr(part, method), part, values, self.shape) for part in self.parts]
+        )
+
+    def _next_jump(self, z: FloatArray) -> FloatArray:
+        """Where the first part's survival changes after z: the end of its flat."""
+        survival = [_cycled(part.sf, part, z, self.shape) for part in self.parts]
+        pairs = zip(self.parts, survival, strict=True)
+        ends = np.stack([_cycled(part.isf, part, values, self.shape) for part, values in pairs])
+        return np.where(ends > z, ends, np.inf).min(axis=0)
+
+
+def _cycled(
+    function: Callable[[FloatArray], FloatArray],
+    part: LossDraws,
+    values: FloatArray,
+    shape: tuple[int, int],
+) -> FloatArray:
+    """Evaluate a part's `sf` or `isf` for `shape` draws, its own ones over and over."""
+    width, n_draws = part.shape[1], shape[1]
+    if width == n_draws:
+        return function(values)
+    values = np.asarray(values)
+    if values.ndim < 2 or values.shape[1] == 1:  # one argument for all draws: evaluate once
+        return function(values)[:, np.arange(n_draws) % width]
+    rounds = -(-n_draws // width)
+    padded = values[:, np.arange(rounds * width) % n_draws]
+    blocks = np.split(padded, rounds, axis=1)
+    return np.hstack([function(block) for block in blocks])[:, :n_draws]
+
+
 def power_tail(excess: FloatArray, scale: FloatArray | float) -> FloatArray:
     """Share of the tail's mass beyond `excess` above its start."""
     with np.errstate(over="ignore", under="ignore"):

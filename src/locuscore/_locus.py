@@ -27,7 +27,7 @@ from locuscore._validation import (
     check_methods,
     check_tau,
 )
-from locuscore.engines import default_engine
+from locuscore.engines import resolve_engine
 
 MOST_ROWS_AT_ONCE = 65_536
 
@@ -50,7 +50,8 @@ class Locus(BaseEstimator):
         ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
         ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
     engine
-        A model of the loss, see `locuscore.engines`; None for the default, a `Forest`.
+        A model of the loss, see `locuscore.engines`; None for the default, a `Forest`; ``"auto"``
+        for the best of several on D1 (`engines.Auto`).
     signals
         What the engine sees: ``"all"`` (x, g(x) and the spread of g's members), ``"x"`` (x alone,
         the paper's setting), or a function of X that returns a float matrix.
@@ -69,6 +70,8 @@ class Locus(BaseEstimator):
     ----------
     predictor_, engine_, gamma_, signals_, loss_, support_
         The fitted parts.
+    selection_
+        How the engines compared on D1, for ``engine="auto"``; otherwise None.
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
@@ -94,7 +97,7 @@ class Locus(BaseEstimator):
         predictor: Any = None,
         *,
         loss: str | Loss | Callable[[Any, Any], Any] = "absolute",
-        engine: LossEngine | None = None,
+        engine: LossEngine | str | None = None,
         signals: SignalChoice = "all",
         gamma: GammaModel | None = None,
         support: Any = None,
@@ -209,8 +212,7 @@ class Locus(BaseEstimator):
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
         self.support_ = resolve_support(self.support, self.loss_.support)
-        if self.engine is not None:
-            check_methods(self.engine, ["fit", "predict_draws"], "engine")
+        resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
@@ -222,9 +224,10 @@ class Locus(BaseEstimator):
         self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
         S_fit = self.signals_(X_fit)
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
-        engine = default_engine() if self.engine is None else self.engine
+        engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
         self.engine_.fit(S_fit, z_fit)
+        self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self._calibrate(take_rows(X, self.calibration_rows_), z[self.calibration_rows_])
         return self

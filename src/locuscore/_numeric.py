@@ -9,6 +9,7 @@ from locuscore._protocols import FloatArray, IntArray
 BLOCK_FLOATS = 4_000_000  # 32 MB: what one temporary array of a block may hold
 SAME_PLACE = 1e-11  # relative width at which a bracket counts as closed
 NEGLIGIBLE_PLACE = 1e-15  # the same, relative to the first bracket: for roots close to zero
+FIRST_GUESS = 12  # smooth laws are inverted by then; what is left has jumps
 SAME_LEVEL = 1e-7  # relative drop of a survival function inside it that is no jump
 
 
@@ -46,14 +47,19 @@ def raise_until_below(
 
 
 def invert(
-    sf: Callable[[FloatArray], FloatArray], level: FloatArray, low: FloatArray, high: FloatArray
+    sf: Callable[[FloatArray], FloatArray],
+    level: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    next_jump: Callable[[FloatArray], FloatArray] | None = None,
 ) -> FloatArray:
     """Smallest z in each bracket with ``sf(z) < level``, from its upper side.
 
     Chandrupatla's method (inverse quadratic steps, halving where they cannot be trusted) on all
     rows at once. The right end of the final bracket is returned, so the result never undershoots.
     Where `sf` jumps inside a closed bracket, halving goes on until the ends are neighbouring
-    floats.
+    floats. `next_jump`, if given, guesses the first jump after a place; a good guess saves most of
+    that halving, a bad one costs a step.
     """
     low, high = _split_at_zero(sf, level, low, high)
     with np.errstate(invalid="ignore"):
@@ -65,7 +71,7 @@ def invert(
     answer = np.where(fb < 0, b, a)
     c, fc = a, fa
     share = np.full(np.shape(a), 0.5)
-    for _ in range(200):
+    for step in range(200):
         right, left = np.where(fa < 0, a, b), np.where(fa < 0, b, a)
         answer = np.where(done, answer, right)
         with np.errstate(invalid="ignore"):
@@ -76,7 +82,13 @@ def invert(
         done = done | closed | (np.nextafter(left, np.inf) >= right)
         if done.all():
             break
-        trial = np.where(done, answer, a + share * (b - a))
+        trial = a + share * (b - a)
+        if next_jump is not None and step >= FIRST_GUESS and step % 4 < 2:
+            # First just beyond the jump, then just before it: the guess may be off by an ulp.
+            ulp = np.spacing(np.abs(right))
+            guess = next_jump(left) + 2 * ulp if step % 4 == 0 else right - 4 * ulp
+            trial = np.where((guess > left) & (guess < right), guess, trial)
+        trial = np.where(done, answer, trial)
         ft = sf(trial) - level
         same = (ft < 0) == (fa < 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)

@@ -124,7 +124,12 @@ def pinball_loss(losses: ArrayLike, bound: ArrayLike, alpha: float) -> float:
     """
     z, u = _losses_and(losses, bound=bound)
     a = _number(check_alpha(alpha), "alpha")
-    return float(np.mean(np.maximum((1.0 - a) * (z - u), a * (u - z))))
+    return float(np.mean(pinball_by_row(z, u, a)))
+
+
+def pinball_by_row(z: FloatArray, bound: FloatArray, alpha: float) -> FloatArray:
+    """Pinball loss of each row; arguments as in `pinball_loss`, trusted."""
+    return np.maximum((1.0 - alpha) * (z - bound), alpha * (bound - z))
 
 
 def crps(losses: ArrayLike, dist: Law, n_levels: int = 100) -> float:
@@ -140,18 +145,23 @@ def crps(losses: ArrayLike, dist: Law, n_levels: int = 100) -> float:
     z = _losses(losses)
     if n_levels < 1:
         raise ValueError(f"n_levels must be at least 1; got {n_levels}.")
+    return float(np.mean(crps_by_row(z, dist, n_levels)))
+
+
+def crps_by_row(z: FloatArray, dist: Law, n_levels: int) -> FloatArray:
+    """CRPS of each row; arguments as in `crps`, trusted."""
     # Logistic spacing reaches 1e-8 from either end, where the evenly spaced levels stop.
     levels = np.append(np.arange(1, n_levels) / n_levels, expit(np.arange(-18.0, 18.5, 0.5)))
     quantiles = np.broadcast_to(dist.isf(levels[None, :]), (len(z), len(levels)))
     if not np.isfinite(quantiles).all():
-        return float("inf")
+        return np.full(len(z), np.inf)
     knots = np.sort(np.column_stack([quantiles, z]), axis=1)
     right = dist.sf(knots)[:, :-1]
     left = dist.sf(np.nextafter(knots, -np.inf))[:, 1:]
     above = knots[:, :-1] >= z[:, None]
     a, b = np.where(above, right, 1.0 - right), np.where(above, left, 1.0 - left)
     # The integral of the square of a straight line from a to b.
-    return float(np.mean(np.sum(np.diff(knots, axis=1) * (a * a + a * b + b * b) / 3.0, axis=1)))
+    return np.sum(np.diff(knots, axis=1) * (a * a + a * b + b * b) / 3.0, axis=1)
 
 
 def randomized_tails(tails: ArrayLike, survival: ArrayLike, random_state: Any = None) -> FloatArray:

@@ -4,25 +4,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from locuscore._optional import require
+from locuscore._validation import check_methods
 
 if TYPE_CHECKING:
     from locuscore._protocols import LossEngine
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._bart import BART
+    from locuscore.engines._ensemble import Ensemble
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
     from locuscore.engines._pymc_bart import PyMCBART
     from locuscore.engines._quantile import QuantileGrid
     from locuscore.engines._scale import Scale
+    from locuscore.engines._selection import Auto, EngineSelection, select_engine
+    from locuscore.engines._skpro import FromSkpro
 
 _MODULES = {
     "BART": "_bart",
+    "Auto": "_selection",
     "Bagged": "_bagged",
+    "EngineSelection": "_selection",
+    "Ensemble": "_ensemble",
     "Forest": "_forest",
+    "FromSkpro": "_skpro",
     "Gaussian": "_gaussian",
     "PyMCBART": "_pymc_bart",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
+    "select_engine": "_selection",
 }
 
 # Engines on an optional package: what they import, and the extra that installs it.
@@ -34,14 +43,19 @@ _EXTRAS = {
 }
 
 __all__ = [
+    "Auto",
     "BART",
     "Bagged",
+    "EngineSelection",
+    "Ensemble",
     "Forest",
+    "FromSkpro",
     "Gaussian",
     "PyMCBART",
     "QuantileGrid",
     "Scale",
     "default_engine",
+    "select_engine",
 ]
 
 
@@ -63,3 +77,20 @@ def default_engine() -> "LossEngine":
     from locuscore.engines._forest import Forest  # noqa: PLC0415 - loaded when first used
 
     return Forest()
+
+
+def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
+    """Return the engine meant by None, by ``"auto"`` or by itself."""
+    if engine is None:
+        return default_engine()
+    if isinstance(engine, str):
+        if engine != "auto":
+            raise ValueError(
+                f"engine must be an engine, 'auto' or None; got {engine!r}. The engines are in "
+                "locuscore.engines."
+            )
+        from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
+
+        return Auto()
+    check_methods(engine, ["fit", "predict_draws"], "engine")
+    return engine

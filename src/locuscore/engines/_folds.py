@@ -1,0 +1,41 @@
+"""Laws of an engine for rows it has not seen, inside D1."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from locuscore._distribution import LossDistribution
+from locuscore._protocols import FloatArray, IntArray
+
+MOST_ROWS = 1_000
+
+Law = LossDistribution  # the average of the draws, before any support
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows of D1 left out of one fit, and their laws."""
+
+    rows: IntArray
+    law: Law
+
+
+def fold_laws(engine: Any, S: FloatArray, z: FloatArray, cv: int, seed: int) -> Iterable[Fold]:
+    """Yield the folds of an engine; the same seed gives the same rows to every engine.
+
+    Laws are given for at most `MOST_ROWS` evenly spaced rows of each fold: enough to compare by.
+    """
+    if cv < 2:
+        raise ValueError(f"cv must be at least 2 folds; got {cv}.")
+    folds = KFold(min(cv, len(z)), shuffle=True, random_state=seed)
+    return _laws(engine, S, z, folds)
+
+
+def _laws(engine: Any, S: FloatArray, z: FloatArray, folds: KFold) -> Iterator[Fold]:
+    for kept, out in folds.split(S):
+        fitted = clone(engine, safe=False).fit(S[kept], z[kept])
+        rows = out[:: -(-len(out) // MOST_ROWS)]
+        yield Fold(rows, Law(fitted.predict_draws(S[rows])))

@@ -1,0 +1,193 @@
+"""Distributions of skpro as laws of the loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr
+from skpro.distributions import Empirical, LogNormal, Normal, TDistribution
+from skpro.distributions.adapters.scipy import _ScipyAdapter
+from skpro.distributions.base import BaseDistribution
+
+from locuscore._draws import (
+    NormalDraws,
+    StepDraws,
+    TransformedDraws,
+    power_tail,
+    power_tail_excess,
+)
+from locuscore._numeric import invert
+from locuscore._protocols import FloatArray, LossDraws
+
+TAIL_MASS = 0.001
+CLOSEST_TO_CERTAIN = 1e-6  # probabilities asked of a ppf stay this far from 0 and 1
+SMALLEST_LOG_SCALE = 1e-9
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the laws need to know of D1: range, unit of the regressor's target, smallest scale."""
+
+    low: float
+    high: float
+    unit: float
+    smallest: float
+
+
+def laws_of(dist: BaseDistribution, losses: Losses) -> LossDraws:
+    """Laws of the loss from a distribution of ``loss / unit``, one row each."""
+    unit = losses.unit
+    if type(dist) is Normal:
+        location, scale = _parameters(dist, "mu", "sigma")
+        return NormalDraws(unit * location, np.maximum(unit * scale, losses.smallest))
+    if type(dist) is LogNormal:
+        location, scale = _parameters(dist, "mu", "sigma")
+        normal = NormalDraws(location + np.log(unit), np.maximum(scale, SMALLEST_LOG_SCALE))
+        return TransformedDraws(normal, _log, _exp)
+    if type(dist) is Empirical and dist.weights is None:
+        points = unit * _points(dist)
+        top, middle = points[:, 0].max(axis=1), np.median(points[:, 0], axis=1)
+        return StepDraws(points, top, np.maximum(top - middle, losses.smallest))
+    return _searched(dist, losses)
+
+
+def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
+    if type(dist)._cdf is BaseDistribution._cdf:
+        raise TypeError(
+            f"{type(dist).__name__} has no cdf of its own, and skpro would sample one: choose a "
+            "regressor whose distribution has one."
+        )
+    ppf = _vectorised_ppf(dist)
+    return SearchedDraws(
+        len(dist),
+        lambda z: _survival(dist, z, losses.unit),
+        None if ppf is None else lambda p: losses.unit * ppf(p),
+        losses,
+    )
+
+
+@dataclass(frozen=True)
+class SearchedDraws:
+    """Laws known by their own survival function, mixed with a power tail; one draw.
+
+    ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median
+    with the distance from there to its upper tenth as scale. `quantile` starts searches; where it
+    is None they start from the range of the losses seen.
+    """
+
+    n: int
+    survival: Callable[[FloatArray], FloatArray]
+    quantile: Callable[[FloatArray], FloatArray] | None
+    losses: Losses
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and 1."""
+        return (self.n, 1)
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        """``P(Z > z)``."""
+        z = np.broadcast_to(z, self.shape)
+        start, scale = self._tail
+        own = self.survival(z)
+        return np.clip(own + TAIL_MASS * (power_tail(z - start, scale) - own), 0.0, 1.0)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        """Upper inverse of `sf`."""
+        level = np.broadcast_to(level, self.shape)
+        start, scale = self._tail
+        share = np.clip(level / TAIL_MASS, 0.0, 1.0)
+        beyond = start + power_tail_excess(share, scale)
+        return self._search(self.sf, level, beyond)
+
+    @cached_property
+    def _tail(self) -> tuple[FloatArray, FloatArray]:
+        """Start and scale of each row's tail."""
+        middle, upper = (
+            self._search(self.survival, np.full(self.shape, level), None) for level in (0.5, 0.1)
+        )
+        return middle, np.maximum(upper - middle, self.losses.smallest)
+
+    def _search(
+        self,
+        sf: Callable[[FloatArray], FloatArray],
+        level: FloatArray,
+        also: FloatArray | None,
+    ) -> FloatArray:
+        """Upper inverse of a survival function, from a bracket widened until it holds one."""
+        if self.quantile is None:
+            low, high = (np.full(self.shape, end) for end in (self.losses.low, self.losses.high))
+        else:
+            inside = np.clip(1.0 - level, CLOSEST_TO_CERTAIN, 1.0 - CLOSEST_TO_CERTAIN)
+            low = high = self.quantile(inside)
+        if also is not None:
+            low, high = np.minimum(low, also), np.maximum(high, also)
+        step = np.maximum(high - low, self.losses.high - self.losses.low) * 1e-6
+        low = _widened(lambda z: sf(z) >= level, low, -step)
+        high = _widened(lambda z: sf(z) < level, high, step)
+        return invert(sf, level, low, high)
+
+
+def _widened(
+    holds: Callable[[FloatArray], np.ndarray], end: FloatArray, step: FloatArray
+) -> FloatArray:
+    """Move each end outwards, faster each time, until it holds; where none does, far out."""
+    for _ in range(60):
+        wanting = ~holds(end) & np.isfinite(end)
+        if not wanting.any():
+            break
+        end = np.where(wanting, end + step, end)
+        step = 8.0 * step
+    return end
+
+
+def _parameters(dist: BaseDistribution, *names: str) -> list[FloatArray]:
+    frames = dist.get_params_df()
+    return [np.asarray(frames[name], dtype=np.float64).reshape(len(dist), 1) for name in names]
+
+
+def _points(dist: Empirical) -> FloatArray:
+    """Return the sample of each row, (n, 1, m)."""
+    values = dist.spl.to_numpy(dtype=np.float64)
+    m = len(values) // len(dist)
+    return np.ascontiguousarray(values.reshape(m, len(dist)).T)[:, None, :]
+
+
+def _vectorised_ppf(dist: BaseDistribution) -> Callable[[FloatArray], FloatArray] | None:
+    """Return the family's own ppf; the general one of skpro loops over rows."""
+    if type(dist)._ppf is BaseDistribution._ppf:
+        return None
+    return lambda p: np.asarray(dist.ppf(p), dtype=np.float64).reshape(p.shape)
+
+
+def _survival(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
+    """``P(Z > z)``; below zero, families on the positive axis may answer NaN for 1."""
+    with np.errstate(all="ignore"):
+        place = z / unit
+        # The float just below zero must stay below it, or the tail at zero loses its atom.
+        place = np.where((place == 0) & (z < 0), np.nextafter(0.0, -1.0), place)
+        values = np.asarray(_own_survival(dist, place), dtype=np.float64).reshape(z.shape)
+    return np.clip(np.where(np.isnan(values) & (z <= 0), 1.0, values), 0.0, 1.0)
+
+
+def _own_survival(dist: BaseDistribution, place: FloatArray) -> Any:
+    """Survival with all its digits where a closed form is at hand: heavy tails need them."""
+    if type(dist) is TDistribution:
+        location, scale, freedom = _parameters(dist, "mu", "sigma", "df")
+        return stdtr(freedom, (location - place) / scale)
+    if isinstance(dist, _ScipyAdapter):
+        args, kwargs = dist._get_scipy_param()
+        return dist._get_scipy_object().sf(place, *args, **kwargs)
+    return 1.0 - np.asarray(dist.cdf(place), dtype=np.float64)
+
+
+def _log(z: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(z, 0.0))
+
+
+def _exp(value: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return np.exp(value)
