@@ -1,6 +1,6 @@
 """Acceptance and exceedance at every threshold, with a band that holds for all of them at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,10 @@ class OperatingCurve:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas frame, one row per threshold."""
-        columns = "threshold acceptance acceptance_low acceptance_high exceedance low high".split()
         pandas = require("pandas", extra="demo")
-        return pandas.DataFrame({name: getattr(self, name) for name in columns})
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in columns.items() if np.ndim(value)}
+        return pandas.DataFrame(arrays)
 
     def __str__(self) -> str:
         return (

@@ -231,7 +231,7 @@ def _rejected(
     for x, spread in zip(means, spreads, strict=True):
         bet = np.exp(-0.5 * ndtri(np.maximum(v, tiny)) ** 2) / (SQRT_2_PI * spread)
         bet = np.minimum(bet, np.minimum(v / (1 - m), (1 - v) / m))
-        v = np.clip(v + bet * (m - x), 0.0, 1.0)  # between 0 and 1 but for rounding
+        v = np.minimum(np.maximum(v + bet * (m - x), 0.0), 1.0)  # there but for rounding
         most = np.maximum(most, v)
     return np.asarray(most >= 1 / AIM)
 

@@ -66,7 +66,7 @@ def rows_for_coverage(alpha: float, within: float, delta: float = 0.05) -> RowPl
     --------
     >>> from locuscore import rows_for_coverage
     >>> rows_for_coverage(0.1, within=0.02).rows
-    883
+    854
     """
     level = check_between(check_alpha(alpha), "alpha")
     w, d = check_between(within, "within"), check_between(delta, "delta")
@@ -112,7 +112,7 @@ def rows_for_certificate(
     --------
     >>> from locuscore import rows_for_certificate
     >>> rows_for_certificate(0.1, 0.05, bad_rate=0.05, acceptance=0.7).rows
-    295
+    274
     """
     eta, delta = check_between(eta, "eta"), check_between(delta, "delta")
     power = check_between(power, "power")
