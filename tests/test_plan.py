@@ -93,8 +93,8 @@ def test_more_is_needed_for_more():
 
 def test_plans_are_sentences():
     assert str(rows_for_bound(0.1)).startswith("9 rows: calibration rows")
-    assert "every larger number" in str(rows_for_bound(0.1))
-    assert "every number up to" in str(rows_for_coverage(0.1, 0.05))
+    assert "every larger number (exact)" in str(rows_for_bound(0.1))
+    assert "every larger number up to" in str(rows_for_coverage(0.1, 0.05))
     assert "certified" in str(rows_for_certificate(0.2, 0.1, 0.05, 1.0))
 
 

@@ -1,7 +1,6 @@
 """Accept part of a batch with the false discovery rate under control: conformal selection."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +25,6 @@ class BatchSelection:
     fdr: float
     n_cal: int
     n_bad: int
-    _scores: FloatArray = field(repr=False)
     _bad_scores: FloatArray = field(repr=False)
 
     @property
@@ -34,12 +32,11 @@ class BatchSelection:
         """Number of rows accepted."""
         return int(np.count_nonzero(self.accepted))
 
-    @cached_property
-    def p_values(self) -> FloatArray:
-        """Conformal p-value of "the loss exceeds tau", one per row; 1 for a score of inf."""
-        below = np.searchsorted(self._bad_scores, self._scores, side="right")
-        p = (1.0 + below) / (self.n_cal + 1.0)
-        return np.where(self._scores < np.inf, p, 1.0)
+    def p_values(self, score: ArrayLike) -> FloatArray:
+        """Conformal p-value of "the loss exceeds tau" for each score; 1 for a score of inf."""
+        (s,) = check_same_length(score=score)
+        below = np.searchsorted(np.sort(self._bad_scores), s, side="right")
+        return np.where(s < np.inf, (1.0 + below) / (self.n_cal + 1.0), 1.0)
 
     def __str__(self) -> str:
         return (
@@ -100,23 +97,23 @@ def select_batch(
     cal, z = check_same_length(score_cal=score_cal, losses_cal=losses_cal)
     z = check_losses(z, len(z), "losses_cal")
     tau, fdr = check_between(check_tau(tau), "tau", -np.inf, np.inf), check_between(fdr, "fdr")
-    bad = np.sort(cal[z > tau])
+    bad = cal[z > tau]
     threshold = _threshold(np.sort(new), bad, len(cal), fdr)
-    return BatchSelection(
-        (new <= threshold) & (new < np.inf), threshold, tau, fdr, len(cal), len(bad), new, bad
-    )
+    accepted = (new <= threshold) & (new < np.inf)
+    return BatchSelection(accepted, threshold, tau, fdr, len(cal), len(bad), bad)
 
 
 def _threshold(new: FloatArray, bad: FloatArray, n: int, fdr: float) -> float:
-    """Largest accepted score of Benjamini and Hochberg; both arrays are sorted.
+    """Largest accepted score of Benjamini and Hochberg; the new scores are sorted.
 
     Between two bad calibration scores the p-value is constant, so the last row before each bad
     score decides; and no p-value above `fdr` can be accepted. So ``fdr * (n + 1)`` searches do.
     """
     most = min(len(bad), int(fdr * (n + 1) * (1 + ROUNDING)))
     usable = int(np.searchsorted(new, np.inf, side="left"))
+    smallest = np.sort(np.partition(bad, most - 1)[:most]) if most else bad[:0]
     # Entry j: how many rows of the batch have at most j bad calibration rows at or below them.
-    rank: IntArray = np.searchsorted(new[:usable], bad[:most], side="left")
+    rank: IntArray = np.searchsorted(new[:usable], smallest, side="left")
     if most == len(bad):
         rank = np.append(rank, usable)
     limit = fdr * rank * ((n + 1) / len(new)) * (1 + ROUNDING)

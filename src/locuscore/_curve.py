@@ -1,7 +1,8 @@
 """Acceptance and exceedance at every threshold, with a band that holds for all of them at once."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +15,28 @@ from locuscore._validation import check_between, check_losses, check_same_length
 
 FIRST_NODE = 8  # with fewer rows no bound is of use
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
+MOST_NODES = 600
 ACCEPTANCE_SHARE = 0.2  # of delta: spent on the band of the acceptance
 RATIO_SHARE = 0.1  # of the rest: spent on what lies between two nodes
+
+
+COLUMNS = (
+    "threshold",
+    "acceptance",
+    "acceptance_low",
+    "acceptance_high",
+    "exceedance",
+    "low",
+    "high",
+)
+
+
+class _Cells(NamedTuple):
+    """The band is constant between neighbouring nodes: its values, and thresholds in each cell."""
+
+    low: FloatArray
+    high: FloatArray
+    size: IntArray
 
 
 @dataclass(frozen=True)
@@ -33,22 +54,59 @@ class OperatingCurve:
     """
 
     threshold: FloatArray
-    acceptance: FloatArray
-    acceptance_low: FloatArray
-    acceptance_high: FloatArray
-    exceedance: FloatArray
-    low: FloatArray
-    high: FloatArray
+    n_accepted: IntArray
     n_rows: int
     tau: float
     delta: float
+    _bad_scores: FloatArray = field(repr=False)
+    _cells: "_Cells" = field(repr=False)
+
+    @property
+    def acceptance(self) -> FloatArray:
+        """Share of the labelled rows accepted."""
+        return self.n_accepted / self.n_rows
+
+    @property
+    def acceptance_low(self) -> FloatArray:
+        """Lower band of the acceptance."""
+        return np.maximum(self.acceptance - self._slack, 0.0)
+
+    @property
+    def acceptance_high(self) -> FloatArray:
+        """Upper band of the acceptance."""
+        return np.minimum(self.acceptance + self._slack, 1.0)
+
+    @cached_property
+    def n_bad(self) -> IntArray:
+        """Number of accepted labelled rows whose loss exceeds tau."""
+        # Searching the bad rows among all is cheaper than sorting positions along with the scores.
+        place = np.searchsorted(self.threshold, self._bad_scores, side="left")
+        size = len(self.threshold)
+        return np.cumsum(np.bincount(place, minlength=size)[:size])
+
+    @property
+    def exceedance(self) -> FloatArray:
+        """Share of bad rows among the accepted."""
+        return self.n_bad / self.n_accepted
+
+    @cached_property
+    def low(self) -> FloatArray:
+        """Lower band of the exceedance."""
+        return np.repeat(self._cells.low, self._cells.size)
+
+    @cached_property
+    def high(self) -> FloatArray:
+        """Upper band of the exceedance."""
+        return np.repeat(self._cells.high, self._cells.size)
+
+    @property
+    def _slack(self) -> float:
+        return float(np.sqrt(np.log(2 / (ACCEPTANCE_SHARE * self.delta)) / (2 * self.n_rows)))
 
     def to_frame(self) -> Any:
         """Return the table as a pandas frame, one row per threshold."""
         pandas = require("pandas", extra="demo")
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays = {name: value for name, value in columns.items() if np.ndim(value)}
-        return pandas.DataFrame(arrays)
+        return pandas.DataFrame({name: getattr(self, name) for name in COLUMNS})
 
     def __str__(self) -> str:
         return (
@@ -72,7 +130,7 @@ def operating_curve(
     equal scores at random (`random_state`, used for nothing else), and let ``T_k`` be the k-th
     place. Given ``T_k``, the k - 1 rows before it are independent draws of the law below ``T_k``,
     so the number of bad ones is binomial(k - 1, R_k) with ``R_k = P(bad | below T_k)``, and
-    Clopper and Pearson bound ``R_k``. This is done at about ``3 sqrt(n)`` ranks that depend on n
+    Clopper and Pearson bound ``R_k``. This is done at up to 600 ranks that depend on n
     alone. Between two of them, a < b, let ``q = P(below T_a) / P(below T_b)``, which has law
     Beta(a, b - a). Bad and good mass both grow with the threshold, so there ::
 
@@ -95,81 +153,74 @@ def operating_curve(
     z = check_losses(z, len(z), "losses")
     tau = check_between(check_tau(tau), "tau", -np.inf, np.inf)
     delta = check_between(delta, "delta")
-    threshold, accepted, bad = _counts(s, s[z > tau])
-    acceptance = accepted / len(s)
-    slack = np.sqrt(np.log(2 / (ACCEPTANCE_SHARE * delta)) / (2 * len(s)))
+    bad = np.sort(s[z > tau])
+    threshold, accepted = _counts(s)
     rng = np.random.default_rng(spawn_seeds(random_state, 1)[0])
-    low, high = _band(accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
-    return OperatingCurve(
-        threshold,
-        acceptance,
-        np.maximum(acceptance - slack, 0.0),
-        np.minimum(acceptance + slack, 1.0),
-        bad / accepted,
-        low,
-        high,
-        len(s),
-        tau,
-        delta,
-    )
+    cells = _band(threshold, accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
+    return OperatingCurve(threshold, accepted, len(s), tau, delta, bad, cells)
 
 
-def _counts(score: FloatArray, bad_score: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Distinct finite scores, and the numbers of rows and of bad rows up to each."""
+def _counts(score: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Distinct finite scores, and the number of rows up to each."""
     s = np.sort(score)
     s = s[: np.searchsorted(s, np.inf, side="left")]
     last = np.append(s[1:] != s[:-1], np.ones(min(len(s), 1), dtype=bool))
-    # Searching the bad rows among all is cheaper than sorting positions along with the scores.
-    place = np.searchsorted(s, np.sort(bad_score), side="left")
-    bad = np.cumsum(np.bincount(place, minlength=len(s))[: len(s)])
     if last.all():
-        return s, np.arange(1, len(s) + 1), bad
-    # A bad row was counted at the first row of its ties; at the last one all of them are in.
-    return s[last], np.flatnonzero(last) + 1, bad[last]
+        return s, np.arange(1, len(s) + 1)
+    return s[last], np.flatnonzero(last) + 1
 
 
 def _nodes(n: int) -> IntArray:
     """Ranks at which the exceedance is bounded; the last, n + 1, stands for all rows."""
-    # Steps of SPACING * sqrt(k) are even steps of SPACING / 2 in sqrt(k).
-    roots = np.arange(np.sqrt(FIRST_NODE), np.sqrt(n + 1), SPACING / 2)
+    # Steps of c * sqrt(k) in the rank k are even steps of c / 2 in its root.
+    step = max(SPACING / 2, np.sqrt(n) / MOST_NODES)
+    roots = np.arange(np.sqrt(FIRST_NODE), np.sqrt(n + 1), step)
     inner = np.unique(np.round(roots**2).astype(np.int64))
     return np.append(inner[inner <= n], n + 1)
 
 
 def _band(
-    accepted: IntArray, bad: IntArray, delta: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper band at every threshold."""
-    if len(accepted) == 0:
-        return np.empty(0), np.empty(0)
-    nodes = _nodes(int(accepted[-1]))
-    n, k = nodes - 1, _bad_before(nodes, accepted, bad, rng)
+    threshold: FloatArray,
+    accepted: IntArray,
+    bad: FloatArray,
+    delta: float,
+    rng: np.random.Generator,
+) -> _Cells:
+    """Lower and upper band in each cell; cell 0 lies before the first node."""
+    nodes = _nodes(int(accepted[-1]) if len(accepted) else 0)
+    n, k = nodes - 1, _bad_before(nodes, threshold, accepted, bad, rng)
     level = (1 - RATIO_SHARE) * delta / (2 * len(nodes))
     r_low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, level), 0.0)
     r_high = np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 1), level), 1.0)
     a, b = nodes[:-1], nodes[1:]
     q = betaincinv(a, b - a, RATIO_SHARE * delta / max(len(a), 1))
-    cell_low = np.maximum(r_low[:-1] * q, 1 - (1 - r_low[1:]) / q)
-    cell_high = np.minimum(r_high[1:] / q, 1 - (1 - r_high[:-1]) * q)
-    # Cell 0 lies before the first node; a threshold with c rows lies where a <= c < b.
-    edges = np.searchsorted(accepted, nodes, side="left")
-    widths = np.diff(np.append(0, edges))
-    low = np.append(0.0, np.clip(cell_low, 0.0, 1.0))
-    high = np.append(1.0, np.clip(cell_high, 0.0, 1.0))
-    return np.repeat(low, widths), np.repeat(high, widths)
+    low = np.maximum(r_low[:-1] * q, 1 - (1 - r_low[1:]) / q)
+    high = np.minimum(r_high[1:] / q, 1 - (1 - r_high[:-1]) * q)
+    # A threshold with c rows lies in the cell where a <= c < b.
+    size = np.diff(np.searchsorted(accepted, nodes, side="left"), prepend=0)
+    return _Cells(
+        np.append(0.0, np.clip(low, 0.0, 1.0)), np.append(1.0, np.clip(high, 0.0, 1.0)), size
+    )
 
 
 def _bad_before(
-    nodes: IntArray, accepted: IntArray, bad: IntArray, rng: np.random.Generator
+    nodes: IntArray,
+    threshold: FloatArray,
+    accepted: IntArray,
+    bad: FloatArray,
+    rng: np.random.Generator,
 ) -> IntArray:
     """Number of bad rows among the first ``node - 1``, ties in random order.
 
     Where a node cuts a group of ties, the bad ones among those before it are a hypergeometric draw.
     """
+    # Groups before the one that the node cuts; none is cut where it begins one, or beyond the last.
     group = np.searchsorted(accepted, nodes - 1, side="right")
-    rows, bads = np.append(0, accepted), np.append(0, bad)
+    value = np.append(threshold, np.inf)[group]
+    bad_below = np.searchsorted(bad, value, side="left")
+    bad_here = np.searchsorted(bad, value, side="right") - bad_below
+    rows = np.append(0, accepted)
+    good_here = rows[np.minimum(group + 1, len(accepted))] - rows[group] - bad_here
     inside = nodes - 1 - rows[group]
-    following = np.minimum(group + 1, len(accepted))
-    bad_here = bads[following] - bads[group]
-    good_here = rows[following] - rows[group] - bad_here
-    return bads[group] + np.asarray(rng.hypergeometric(bad_here, good_here, inside))
+    draw = rng.hypergeometric(bad_here, np.maximum(good_here, 0), inside)
+    return np.asarray(bad_below + draw, dtype=np.int64)

@@ -27,7 +27,7 @@ from locuscore._rules import FlagRule, Score
 from locuscore._validation import check_between, check_losses, check_same_length
 
 AIM = 1.1  # the game aims a little beyond its target, which a capped bet would only approach
-ROUNDS = 30  # times sqrt(n): more losses than that are averaged in blocks before they are played
+ROUNDS, MOST_ROUNDS = 30, 10_000  # times sqrt(n): more losses are played in blocks of averages
 SMALLEST_P = 1e-8
 SQRT_2_PI = float(np.sqrt(2 * np.pi))
 GRID = 32  # values tried at once; each pass narrows the bracket by this factor
@@ -240,10 +240,11 @@ def _rounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What is played: the losses or block means of them, and for each ``s sqrt(r)`` from its past.
 
     A block's mean keeps mean and support, but may be bet on no more than a single loss; so blocks
-    stay below the square root of n. The past begins with one imagined loss of 1/2 and the largest
+    are kept small. The past begins with one imagined loss of 1/2 and the largest
     variance there is.
     """
-    edges = np.linspace(0, len(x), min(len(x), int(ROUNDS * np.sqrt(len(x)))) + 1).astype(np.int64)
+    rounds = min(len(x), int(ROUNDS * np.sqrt(len(x))), MOST_ROUNDS)
+    edges = np.linspace(0, len(x), rounds + 1).astype(np.int64)
     size = np.diff(edges)
     moments = np.append(np.zeros((2, 1)), np.cumsum([x, x * x], axis=1), axis=1)[:, edges]
     first, second = moments[:, :-1]

@@ -33,12 +33,8 @@ class RowPlan:
         return self.rows
 
     def __str__(self) -> str:
-        upto = (
-            "every larger number"
-            if self.checked_up_to == math.inf
-            else (f"every number up to {self.checked_up_to:,.0f}")
-        )
-        return f"{self.rows:,} rows: {self.goal} This holds with {upto} of rows (exact)."
+        upto = "" if self.checked_up_to == math.inf else f" up to {self.checked_up_to:,.0f}"
+        return f"{self.rows:,} rows: {self.goal} This holds with every larger number{upto} (exact)."
 
 
 def rows_for_bound(alpha: float) -> RowPlan:

@@ -32,7 +32,7 @@ def ties_in_favour_of_a_row(new, cal, losses, tau, fdr):
 
 
 def each_row_by_itself(new, cal, losses, tau, fdr):
-    return select_batch(new, cal, losses, tau, fdr).p_values <= fdr
+    return select_batch(new, cal, losses, tau, fdr).p_values(new) <= fdr
 
 
 def proper(new, cal, losses, tau, fdr):
