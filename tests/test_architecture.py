@@ -16,6 +16,8 @@ LAYERS = [
     {"_protocols"},
     {"_validation", "_random", "_optional"},
     {"_numeric", "_calibration", "metrics"},
+    {"_batch", "_curve", "_plan", "_route", "_rules"},
+    {"_mean_loss"},
     {"_draws"},
     {"_distribution"},
     {"_losses", "_frames", "_gamma"},

@@ -32,6 +32,16 @@ def check_tau(tau: float | Sequence[float] | FloatArray) -> FloatArray:
     return values
 
 
+def check_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> float:
+    """Return one number strictly between low and high."""
+    number = check_numbers(value, name)
+    if number.ndim or not low < number < high:
+        raise ValueError(
+            f"{name} must be one number strictly between {low:g} and {high:g}; got {value!r}."
+        )
+    return float(number)
+
+
 def check_numbers(value: ArrayLike, name: str) -> FloatArray:
     """Return a scalar or a sequence of numbers as a float array."""
     try:

@@ -1,0 +1,280 @@
+"""Exact tests and bounds for the mean of a bounded loss, and thresholds certified by them.
+
+A game against the claim "the mean is above m" (Waudby-Smith and Ramdas 2024): start with capital
+v in (0, 1) and, before each loss x in [0, 1] is seen, bet an amount b on its being below m,
+``v <- v + b * (m - x)``. While b was chosen from the past and never risks more than v, the capital
+is a nonnegative supermartingale under the claim, so it reaches 1 with probability at most its start
+(Ville). The claim is rejected at level delta when a start of ``delta / AIM`` reaches ``1 / AIM``.
+
+The bets copy the hedge of a digital option, the fixed-sample test as a game: with r rounds left and
+s the standard deviation of the past losses, ::
+
+    b = min( phi(Phi^-1(v)) / (s sqrt(r)),  v / (1 - m),  (1 - v) / m )
+
+As a function of v each term is concave, and the slope of b lies between -1 / m and 1 / (1 - m);
+since x - m lies between -m and 1 - m, the next capital grows with v. It grows with m too. Hence
+rejections are nested in delta and in m: the smallest rejected delta is a p-value, the smallest
+rejected m an upper confidence bound, and both say the same.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from locuscore._protocols import FloatArray
+from locuscore._random import spawn_seeds
+from locuscore._rules import FlagRule, Score
+from locuscore._validation import check_between, check_losses, check_same_length
+
+AIM = 1.1  # the game aims a little beyond its target, which a capped bet would only approach
+ROUNDS, MOST_ROUNDS = 30, 10_000  # times sqrt(n): more losses are played in blocks of averages
+SMALLEST_P = 1e-8
+SQRT_2_PI = float(np.sqrt(2 * np.pi))
+GRID = 32  # values tried at once; each pass narrows the bracket by this factor
+MOST_THRESHOLDS = 50
+GRID_SHARE = 0.2  # of the rows: places the thresholds where no reference is given
+FEWEST_ROWS, ENOUGH_ROWS = 2.0, 6.0  # for a start, in units of what a perfect record needs
+SMALLEST_START, LARGEST_START = 0.05, 0.4  # acceptance at the start, unless rows are too few
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+
+def mean_loss_p_value(
+    losses: ArrayLike, eta: float, low: float, high: float, random_state: Seed = 0
+) -> float:
+    """Exact p-value for "the mean loss is above eta", for losses in [low, high].
+
+    Valid for every n and every law on the support: ``P(p <= delta) <= delta`` for all delta when
+    ``E[Z] >= eta``, for independent losses of one law. They are played in the random order that
+    `random_state` gives, never in one that knows them or their scores: along rising scores the mean
+    rises too, and the test would be wrong. At most ``delta`` exactly when `mean_loss_bound` is at
+    most eta, up to the digits shown: p is rounded up by 0.1 %, the bound by 1e-8 of the support.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import mean_loss_p_value
+    >>> mean_loss_p_value(np.full(100, 0.2), eta=0.4, low=0, high=1) < 0.001
+    True
+    """
+    x, m = _standardise(losses, low, high), _scaled(eta, low, high)
+    means, spreads = _rounds(_shuffled(x, random_state))
+    return float(_p_values(means[:, None], spreads[:, None], m)[0])
+
+
+def mean_loss_bound(
+    losses: ArrayLike, delta: float, low: float, high: float, random_state: Seed = 0
+) -> float:
+    """Upper confidence bound for the mean loss: ``P(E[Z] <= bound) >= 1 - delta``, exactly.
+
+    For independent losses in [low, high], any n and any law; the probability is over them. It
+    inverts the test of `mean_loss_p_value`.
+    """
+    x, delta = _standardise(losses, low, high), check_between(delta, "delta")
+    means, spreads = _rounds(_shuffled(x, random_state))
+    below, above = 0.0, 1.0
+    for _ in range(6):
+        m = np.linspace(below, above, GRID + 2)[1:-1]
+        rejected = _rejected(means[:, None], spreads[:, None], m, np.array(delta))
+        kept = np.flatnonzero(~rejected)
+        last = int(kept[-1]) if len(kept) else -1
+        below = m[last] if last >= 0 else below
+        above = m[last + 1] if last < GRID - 1 else above
+    return float(low + above * (high - low))
+
+
+def certify_mean_loss(
+    score: ArrayLike,
+    losses: ArrayLike,
+    eta: float,
+    delta: float,
+    *,
+    support: tuple[float, float],
+    reference: ArrayLike | None = None,
+    of: Score | None = None,
+    n_thresholds: int = MOST_THRESHOLDS,
+    random_state: Seed = 0,
+) -> FlagRule:
+    """Certify a threshold below which the mean loss is at most eta.
+
+    With probability at least 1 - delta over the labelled rows, ``E[Z | accepted] <= eta`` for the
+    rule returned, if rows are independent and losses lie in `support`. At a threshold fixed in
+    advance the accepted losses are a sample of that conditional law, so `mean_loss_p_value`
+    applies; thresholds are tested in ascending order from a start, each at level delta, until the
+    first failure (fixed-sequence testing: only the first false claim of the sequence counts).
+
+    Parameters
+    ----------
+    score, losses
+        Labelled rows that had no part in the score, in eta or in `reference`.
+    eta, delta
+        Mean loss allowed among the accepted, and the probability of a wrong certificate.
+    support
+        Smallest and largest possible loss, known beforehand.
+    reference
+        Scores of other rows, labels not needed, whose quantiles place the thresholds. Without it
+        a random fifth of the rows does that and is then not used for testing.
+    of
+        Which score this is; by default one of your own.
+    n_thresholds
+        At most 50.
+    random_state
+        Seed of the order of play, and of the fifth.
+    """
+    s, z = check_same_length(score=score, losses=losses)
+    low, high = _support(support)
+    x, m = _standardise(z, low, high), _scaled(eta, low, high)
+    delta = check_between(delta, "delta")
+    if not 1 <= n_thresholds <= MOST_THRESHOLDS:
+        raise ValueError(f"n_thresholds must be from 1 to {MOST_THRESHOLDS}; got {n_thresholds!r}.")
+    order = np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(len(s))
+    if reference is None:
+        aside, order = np.split(order, [int(np.ceil(GRID_SHARE * len(s)))])
+        known = s[aside]
+    else:
+        (known,) = check_same_length(reference=reference)
+    s, x = s[order], x[order]
+    needed = float(np.log(AIM / delta) / -np.log1p(-m))
+    grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
+    table = _tests(s, x, grid, m)
+    n_passed = int(np.argmin(np.append(table["p_value"] <= delta, False)))
+    table["mean_loss"] = low + table["mean_loss"] * (high - low)
+    threshold = float(grid[n_passed - 1]) if n_passed else -np.inf
+    return FlagRule(
+        of or Score.other(""),
+        threshold,
+        "certificate",
+        _guarantee(n_passed, eta, delta, needed, table),
+        (
+            "rows are independent and drawn like the new ones",
+            f"losses lie in [{low:g}, {high:g}]",
+            "score, eta, support and reference were fixed without these labelled rows",
+        ),
+        {"n": len(s), "eta": float(eta), "delta": delta, "low": low, "high": high},
+        {name: tuple(column.tolist()) for name, column in table.items()},
+    )
+
+
+def _guarantee(
+    n_passed: int, eta: float, delta: float, needed: float, table: dict[str, FloatArray]
+) -> str:
+    if n_passed:
+        return (
+            f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
+            f"accepted rows is at most {eta:g}."
+        )
+    most = int(table["n_accepted"].max()) if len(table["n_accepted"]) else 0
+    return (
+        f"Nothing is accepted: no threshold could be certified for a mean loss of {eta:g}. Even "
+        f"without any loss {int(np.ceil(needed))} accepted rows are needed; the largest "
+        f"threshold tried had {most}."
+    )
+
+
+def _start(needed: float) -> float:
+    """Acceptance of the first threshold, from the share of rows that a perfect record needs.
+
+    Low scores are the safest, but a few rows prove nothing: begin where there are enough, and with
+    many rows not at the very bottom.
+    """
+    enough = min(ENOUGH_ROWS * needed, LARGEST_START)
+    return min(max(FEWEST_ROWS * needed, SMALLEST_START, enough), 1.0)
+
+
+def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> FloatArray:
+    """Distinct quantiles of the reference scores that are likely to accept that share or more."""
+    finite = np.sort(reference[reference < np.inf])
+    if len(finite) == 0:
+        return np.empty(0)
+    first = min(share * len(reference) / len(finite), 1.0)  # inf is never accepted
+    ranks = np.ceil(np.linspace(first, 1.0, n_thresholds) * len(finite)).astype(np.int64)
+    return np.unique(finite[np.maximum(ranks, 1) - 1])
+
+
+def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
+    """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
+    parts = [x[(s <= threshold) & (s < np.inf)] for threshold in grid]
+    rounds = [_rounds(part) for part in parts]
+    most = max((len(played) for played, _ in rounds), default=0)
+    means, spreads = np.zeros((most, len(grid))), np.full((most, len(grid)), np.inf)
+    for j, (played, spread) in enumerate(rounds):
+        # No bet is made after the last round: an infinite spread.
+        means[: len(played), j], spreads[: len(played), j] = played, spread
+    return {
+        "threshold": grid,
+        "n_accepted": np.array([float(len(part)) for part in parts]),
+        "mean_loss": np.array([part.mean() if len(part) else np.nan for part in parts]),
+        "p_value": _p_values(means, spreads, m),
+    }
+
+
+def _p_values(means: FloatArray, spreads: FloatArray, m: float) -> FloatArray:
+    """P-value per column, rounded up."""
+    columns = np.arange(means.shape[1])
+    below, above = np.full(len(columns), SMALLEST_P), np.ones(len(columns))
+    for _ in range(3):
+        delta = np.geomspace(below, above, GRID)
+        rejected = _rejected(means, spreads, m, delta)
+        rejected[-1] = True  # known from the pass before, or delta = 1
+        first = np.argmax(rejected, axis=0)
+        below, above = delta[np.maximum(first - 1, 0), columns], delta[first, columns]
+    return above
+
+
+def _rejected(
+    means: FloatArray, spreads: FloatArray, m: float | FloatArray, delta: FloatArray
+) -> np.ndarray:
+    """Whether the claim "mean above m" is rejected, for each column and each level."""
+    shape = np.broadcast_shapes(np.shape(delta), np.shape(m), means.shape[1:])
+    v = np.broadcast_to(delta / AIM, shape).copy()
+    most, tiny = v.copy(), np.finfo(np.float64).tiny
+    for x, spread in zip(means, spreads, strict=True):
+        bet = np.exp(-0.5 * ndtri(np.maximum(v, tiny)) ** 2) / (SQRT_2_PI * spread)
+        bet = np.minimum(bet, np.minimum(v / (1 - m), (1 - v) / m))
+        v = np.minimum(np.maximum(v + bet * (m - x), 0.0), 1.0)  # there but for rounding
+        most = np.maximum(most, v)
+    return np.asarray(most >= 1 / AIM)
+
+
+def _rounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What is played: the losses or block means of them, and for each ``s sqrt(r)`` from its past.
+
+    A block's mean keeps mean and support, but may be bet on no more than a single loss; so blocks
+    are kept small. The past begins with one imagined loss of 1/2 and the largest
+    variance there is.
+    """
+    rounds = min(len(x), int(ROUNDS * np.sqrt(len(x))), MOST_ROUNDS)
+    edges = np.linspace(0, len(x), rounds + 1).astype(np.int64)
+    size = np.diff(edges)
+    moments = np.append(np.zeros((2, 1)), np.cumsum([x, x * x], axis=1), axis=1)[:, edges]
+    first, second = moments[:, :-1]
+    seen = edges[:-1] + 1
+    variance = (0.5 + second) / seen - ((0.5 + first) / seen) ** 2
+    left = np.arange(len(size), 0, -1)
+    return np.diff(moments[0]) / size, np.sqrt(variance / size * left)
+
+
+def _shuffled(x: FloatArray, random_state: Seed) -> FloatArray:
+    return np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(x)
+
+
+def _support(support: tuple[float, float]) -> tuple[float, float]:
+    low, high = (float(value) for value in support)
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ValueError(f"the support must be finite with low < high; got {support!r}.")
+    return low, high
+
+
+def _standardise(losses: ArrayLike, low: float, high: float) -> FloatArray:
+    """Losses on the scale from 0 to 1."""
+    low, high = _support((low, high))
+    (z,) = check_same_length(losses=losses)
+    z = check_losses(z, len(z), "losses")
+    outside = int(np.count_nonzero((z < low) | (z > high)))
+    if outside:
+        raise ValueError(f"{outside} losses lie outside the support [{low:g}, {high:g}].")
+    return np.clip((z - low) / (high - low), 0.0, 1.0)
+
+
+def _scaled(eta: float, low: float, high: float) -> float:
+    return (check_between(eta, "eta", low, high) - low) / (high - low)

@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+
+from helpers import assert_close
+from locuscore import certify_mean_loss, mean_loss_bound, mean_loss_p_value
+from locuscore._mean_loss import AIM, _rejected, _rounds, _start, _thresholds
+from locuscore._rules import FlagRule, Score
+
+
+def test_rejections_are_nested_in_level_and_mean(rng):
+    """What makes a p-value of the smallest level, and a bound of the smallest mean."""
+    levels = np.geomspace(1e-6, 0.9, 60)
+    means = np.linspace(0.005, 0.995, 60)
+    for law in (
+        rng.uniform,
+        lambda size: rng.beta(0.1, 0.3, size),
+        lambda size: rng.integers(2, size=size),
+    ):
+        for n in (1, 2, 5, 40):
+            x, spread = _rounds(np.asarray(law(size=n), dtype=float))
+            rejected = _rejected(x[:, None], spread[:, None], means[:, None], levels)
+            assert (np.diff(rejected.astype(int), axis=0) >= 0).all()
+            assert (np.diff(rejected.astype(int), axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("n", [3, 50, 3000])
+def test_bound_and_p_value_say_the_same(n, rng):
+    losses = 3 + 2 * rng.beta(0.5, 2.0, size=n)
+    for delta in (0.01, 0.1, 0.4):
+        bound = mean_loss_bound(losses, delta, 3, 5)
+        assert (
+            mean_loss_p_value(losses, min(bound + 1e-6, 4.999), 3, 5) <= delta * 1.002 or bound == 5
+        )
+        assert mean_loss_p_value(losses, bound - 1e-6, 3, 5) > delta
+
+
+def test_a_perfect_record():
+    """All losses 0: the capital grows by 1 / (1 - m) a round, so AIM (1 - m)^n <= delta."""
+    n = 20
+    bound = mean_loss_bound(np.zeros(n), 0.05, 0, 1)
+    assert bound >= 1 - 0.05 ** (1 / n)  # no bound can be below this
+    assert bound <= 1 - (0.05 / AIM) ** (1 / n) + 0.02
+
+
+def test_losses_at_the_top_are_never_below_eta():
+    assert mean_loss_p_value(np.ones(50), 0.99, 0, 1) == 1.0
+    assert mean_loss_bound(np.ones(50), 0.1, 0, 1) == 1.0
+
+
+@pytest.mark.parametrize(("n", "repeats", "most"), [(500, 20, 1.7), (30_000, 4, 1.4)])
+def test_nearly_as_narrow_as_the_normal_limit(n, repeats, most, rng):
+    """In standard errors, on average, of which the limit is 1.28; also where losses are blocked."""
+    widths = []
+    for _ in range(repeats):
+        losses = rng.beta(1.0, 4.0, size=n)
+        error = losses.std() / np.sqrt(n)
+        widths.append((mean_loss_bound(losses, 0.1, 0, 1) - losses.mean()) / error)
+    assert 1.2 < np.mean(widths) < most
+
+
+def test_scale_and_order_do_not_matter(rng):
+    losses = rng.uniform(size=60)
+    p = mean_loss_p_value(losses, 0.6, 0, 1)
+    assert_close(mean_loss_p_value(8 * losses - 4, 0.8, -4, 4), p, rtol=1e-9)
+    assert mean_loss_p_value(losses, 0.6, 0, 1) == p
+    assert mean_loss_p_value(losses, 0.6, 0, 1, random_state=1) != p
+
+
+def test_certifies_what_is_there(rng):
+    score = rng.uniform(size=4000)
+    losses = score * rng.uniform(size=4000)
+    rule = certify_mean_loss(
+        score,
+        losses,
+        0.2,
+        0.1,
+        support=(0, 1),
+        reference=rng.uniform(size=1000),
+        of=Score.other("u"),
+    )
+    assert isinstance(rule, FlagRule)
+    assert rule.standing == "certificate"
+    assert 0.7 < rule.threshold < 0.82  # E[Z | U <= t] = t / 4
+    assert rule.accepts([0.1, 0.99], Score.other("u")).tolist() == [True, False]
+    table = {name: np.array(column) for name, column in rule.table.items()}
+    at = np.flatnonzero(table["threshold"] == rule.threshold)[0]
+    assert (table["p_value"][: at + 1] <= 0.1).all()
+    assert table["p_value"][at + 1] > 0.1
+    assert len(table["threshold"]) <= 50
+    accepted = score <= rule.threshold
+    assert table["n_accepted"][at] == accepted.sum()
+    assert_close(table["mean_loss"][at], losses[accepted].mean(), rtol=1e-12)
+
+
+def test_a_table_entry_is_the_test_of_its_rows(rng):
+    score, losses = rng.uniform(size=(2, 200))
+    rule = certify_mean_loss(score, losses, 0.6, 0.1, support=(0, 1), reference=[2.0])
+    assert rule.table["n_accepted"] == (200.0,)
+    assert_close(rule.table["p_value"][0], mean_loss_p_value(losses, 0.6, 0, 1), rtol=1e-9)
+
+
+def test_without_a_reference_a_fifth_of_the_rows_is_set_aside(rng):
+    score = rng.uniform(size=1000)
+    rule = certify_mean_loss(score, 0.1 * score, 0.09, 0.1, support=(0, 1))
+    assert rule.evidence["n"] == 800
+    assert rule.threshold > 0.9
+    assert set(rule.table["threshold"]) <= set(score.tolist())
+
+
+def test_nothing_to_certify(rng):
+    score = rng.uniform(size=300)
+    rule = certify_mean_loss(score, np.ones(300), 0.1, 0.1, support=(0, 1))
+    assert rule.threshold == -np.inf
+    assert not rule.accepts(score, rule.score).any()
+    assert "23 accepted rows are needed" in rule.guarantee
+    few = certify_mean_loss(score[:5], np.zeros(5), 0.1, 0.1, support=(0, 1))
+    assert few.threshold == -np.inf
+    alone = certify_mean_loss([0.5], [0.0], 0.1, 0.1, support=(0, 1))
+    assert alone.threshold == -np.inf
+
+
+def test_equal_and_infinite_scores():
+    equal = certify_mean_loss(np.ones(200), np.zeros(200), 0.1, 0.1, support=(0, 1))
+    assert equal.threshold == 1.0
+    score = np.append(np.ones(200), np.full(50, np.inf))
+    losses = np.append(np.zeros(200), np.ones(50))
+    mixed = certify_mean_loss(score, losses, 0.1, 0.1, support=(0, 1), reference=score)
+    assert mixed.threshold == 1.0
+    assert mixed.table["n_accepted"] == (200.0,)
+    never = certify_mean_loss(np.full(50, np.inf), np.zeros(50), 0.1, 0.1, support=(0, 1))
+    assert never.threshold == -np.inf
+
+
+def test_the_start_is_neither_too_small_nor_at_the_bottom():
+    assert _start(1e-6) == 0.05
+    assert_close(_start(0.02), 0.12, rtol=1e-12)
+    assert _start(0.1) == 0.4
+    assert _start(0.3) == 0.6
+    assert _start(3.0) == 1.0
+    assert _thresholds(np.arange(100.0), 3, 0.5).tolist() == [49.0, 74.0, 99.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mean_loss_p_value([], 0.5, 0, 1), "non-zero length"),
+        (lambda: mean_loss_p_value([np.nan], 0.5, 0, 1), "missing"),
+        (lambda: mean_loss_p_value([0.5], 1.0, 0, 1), "eta"),
+        (lambda: mean_loss_p_value([0.5], -0.1, 0, 1), "eta"),
+        (lambda: mean_loss_p_value([1.5, 0.1], 0.5, 0, 1), "1 losses lie outside"),
+        (lambda: mean_loss_p_value([0.5], 0.5, 1, 0), "support"),
+        (lambda: mean_loss_p_value([0.5], 0.5, 0, np.inf), "support"),
+        (lambda: mean_loss_bound([0.5], 0.0, 0, 1), "delta"),
+        (lambda: mean_loss_bound([0.5], 1.0, 0, 1), "delta"),
+        (lambda: certify_mean_loss([0.5], [0.5, 1], 0.5, 0.1, support=(0, 1)), "length"),
+        (lambda: certify_mean_loss([np.nan], [0.5], 0.5, 0.1, support=(0, 1)), "missing"),
+        (lambda: certify_mean_loss([0.1], [0.5], 0.5, 0.1, support=(0, 1), reference=[]), "length"),
+        (lambda: certify_mean_loss([0.1], [0.5], 0.5, 1.0, support=(0, 1)), "delta"),
+        (
+            lambda: certify_mean_loss([0.1], [0.5], 0.5, 0.1, support=(0, 1), n_thresholds=51),
+            "n_thresholds",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
