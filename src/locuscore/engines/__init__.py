@@ -43,8 +43,8 @@ _EXTRAS = {
 }
 
 __all__ = [
-    "Auto",
     "BART",
+    "Auto",
     "Bagged",
     "EngineSelection",
     "Ensemble",
