@@ -174,7 +174,7 @@ def test_auto_works_with_gamma(rng):
 
 def test_an_unknown_word_is_refused(rng):
     X, z = data(rng, 50)
-    with pytest.raises(ValueError, match="'auto' or None; got 'forest'"):
+    with pytest.raises(TypeError, match="the word 'auto'; got 'forest'"):
         Locus(None, engine="forest", signals="x").fit_losses(X, z)
 
 

@@ -83,14 +83,14 @@ def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
     """Return the engine meant by None, by ``"auto"`` or by itself."""
     if engine is None:
         return default_engine()
-    if isinstance(engine, str):
-        if engine != "auto":
-            raise ValueError(
-                f"engine must be an engine, 'auto' or None; got {engine!r}. The engines are in "
-                "locuscore.engines."
-            )
+    if isinstance(engine, str) and engine == "auto":
         from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
 
         return Auto()
+    if isinstance(engine, str):
+        raise TypeError(
+            "engine must be an object with the methods fit and predict_draws, such as "
+            f"locuscore.engines.Forest(), or the word 'auto'; got {engine!r}."
+        )
     check_methods(engine, ["fit", "predict_draws"], "engine")
     return engine
