@@ -14,11 +14,11 @@ PACKAGE = Path(locuscore.__file__).parent
 # A module may import modules of lower layers only; within a layer nobody imports a neighbour.
 LAYERS = [
     {"_protocols"},
-    {"_validation", "_random", "_optional"},
-    {"_numeric", "_calibration", "metrics"},
-    {"_draws"},
-    {"_distribution"},
-    {"_losses", "_frames", "_gamma"},
+    {"_validation", "_random", "_optional", "_card"},
+    {"_numeric", "_calibration", "_sequential", "metrics"},
+    {"_draws", "_rules"},
+    {"_distribution", "_ladder"},
+    {"_losses", "_frames", "_gamma", "_certify"},
     {"_predictor"},
     {"_signals"},
     {"engines"},
