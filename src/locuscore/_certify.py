@@ -24,7 +24,7 @@ from locuscore._ladder import (
 )
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules import UNNAMED, FlagRule, Score, check_grid, checked_rows, record
-from locuscore._sequential import binomial_p_value, holm, rows_at_rate, rows_for
+from locuscore._sequential import MOST_ROWS, binomial_p_value, holm, rows_at_rate, rows_for
 from locuscore._validation import check_probability, check_same_length
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
@@ -340,10 +340,12 @@ def _shortfall(
         why += f"; {clean} without a bad one are the least that can pass"
     if total is not None:
         why += f"; at this rate {total} rows would have been needed instead of {ladder.n_rows}"
+    elif n and bad < eta * n:
+        why += f"; at this rate more than {MOST_ROWS} accepted rows would have been needed"
     elif n:
         why += f"; at this rate no number of rows would do for eta = {eta:g}"
     why += "."
-    if source == OWN_SCORES and n < best.position < ladder.n_rows:
+    if source == OWN_SCORES and n < 0.9 * min(best.position, ladder.n_rows):
         why += " The start lies in a block of tied scores; pass reference scores to test at ties."
     needed = {"accepted_rows_needed_without_a_bad_one": clean, "rows_needed_at_this_rate": total}
     return needed, why

@@ -204,7 +204,7 @@ class Locus(BaseEstimator):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
         return self._dist(self.signals_(X))
 
-    def score(self, X: Rows, score: Score) -> Any:
+    def scores(self, X: Rows, score: Score) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
 
         `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
@@ -223,7 +223,7 @@ class Locus(BaseEstimator):
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
-        values = as_array(self.score(X, rule.score))
+        values = as_array(self.scores(X, rule.score))
         return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
 
     def tau_rule(self, tau: float, alpha: float) -> FlagRule:
@@ -259,11 +259,11 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         chosen = Score.tail(tau) if of is None else of
-        other = None if reference is None else as_array(self.score(reference, chosen))
+        other = None if reference is None else as_array(self.scores(reference, chosen))
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
         if X is not None and y is not None:
-            values, z = as_array(self.score(X, chosen)), as_array(self.losses(X, y))
+            values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
         elif chosen.kind == "tail":
             values, z = self._calibration_tails(chosen), self.calibration_losses_
         else:

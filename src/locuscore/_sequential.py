@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._validation import check_numbers, check_probability
 
 FIRST_BLOCK = 1024
+MOST_ROWS = 1_000_000
 
 
 def binomial_p_value(bad: ArrayLike, n: ArrayLike, eta: float | FloatArray) -> FloatArray:
@@ -21,6 +23,11 @@ def binomial_p_value(bad: ArrayLike, n: ArrayLike, eta: float | FloatArray) -> F
     k, m = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(n, np.float64))
     # All rows bad, or no row: every count is at most this one.
     return np.where(k < m, betaincc(k + 1.0, np.maximum(m - k, 1.0), eta), 1.0)
+
+
+def _one_p_value(bad: int, n: int, eta: float) -> float:
+    """`binomial_p_value` of one pair with bad < n, without the cost of arrays."""
+    return float(betaincc(bad + 1.0, float(n - bad), eta))
 
 
 def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
@@ -40,35 +47,38 @@ def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
     return out
 
 
+@lru_cache(maxsize=10_000)
 def rows_for(bad: int, eta: float, level: float) -> int:
     """Smallest n with ``P(Binomial(n, eta) <= bad) <= level``: rows that allow so many bad ones."""
     low, high = bad, 2 * (bad + 1)
-    while binomial_p_value(bad, high, eta) > level:
+    while _one_p_value(bad, high, eta) > level:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if binomial_p_value(bad, middle, eta) > level else (low, middle)
+        low, high = (middle, high) if _one_p_value(bad, middle, eta) > level else (low, middle)
     return high
 
 
+@lru_cache(maxsize=10_000)
 def allowed_bad(n: int, eta: float, level: float) -> int:
     """Largest number of bad rows among n that still passes at the level; -1 if none does."""
     low, high = -1, n
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if binomial_p_value(middle, n, eta) <= level else (low, middle)
+        low, high = (middle, high) if _one_p_value(middle, n, eta) <= level else (low, middle)
     return low
 
 
-def rows_at_rate(rate: float, eta: float, level: float, most: int = 10**9) -> int | None:
+@lru_cache(maxsize=10_000)
+def rows_at_rate(rate: float, eta: float, level: float) -> int | None:
     """Smallest n that passes with the share `rate` of bad rows, ``floor(rate * n)`` of them.
 
-    None if rate is not below eta, or if more than `most` rows would be needed.
+    None if rate is not below eta, or so near it that more than `MOST_ROWS` would be needed.
     """
     if rate >= eta:
         return None
     bad = 0
-    while (n := rows_for(bad, eta, level)) <= most:
+    while (n := rows_for(bad, eta, level)) <= MOST_ROWS:
         if math.floor(rate * n) <= bad:
             return n
         # n rows at this rate have more bad ones; no smaller number of them can do.
