@@ -14,13 +14,11 @@ PACKAGE = Path(locuscore.__file__).parent
 # A module may import modules of lower layers only; within a layer nobody imports a neighbour.
 LAYERS = [
     {"_protocols"},
-    {"_validation", "_random", "_optional"},
-    {"_numeric", "_calibration", "metrics"},
-    {"_batch", "_curve", "_plan", "_route", "_rules"},
-    {"_mean_loss"},
-    {"_draws"},
-    {"_distribution"},
-    {"_losses", "_frames", "_gamma"},
+    {"_validation", "_random", "_optional", "_card"},
+    {"_numeric", "_calibration", "_sequential", "metrics"},
+    {"_batch", "_curve", "_draws", "_plan", "_route", "_rules"},
+    {"_distribution", "_ladder", "_mean_loss"},
+    {"_losses", "_frames", "_gamma", "_certify"},
     {"_predictor"},
     {"_signals"},
     {"engines"},

@@ -4,6 +4,12 @@
 """
 
 from locuscore._batch import BatchSelection, select_batch
+from locuscore._certify import (
+    certify_groups,
+    certify_threshold,
+    certify_threshold_holm,
+    certify_threshold_paper,
+)
 from locuscore._curve import OperatingCurve, operating_curve
 from locuscore._gamma import KNNGamma
 from locuscore._locus import Locus
@@ -18,20 +24,35 @@ from locuscore._route import (
     route,
     route_by_cost,
 )
+from locuscore._rules import (
+    FlagRule,
+    Score,
+    match_acceptance,
+    tau_rule,
+    tune_alpha,
+    tune_threshold,
+)
 from locuscore._validation import LocusWarning
 
 __all__ = [
     "BatchSelection",
     "ExceedanceInterval",
+    "FlagRule",
     "KNNGamma",
     "Locus",
     "LocusWarning",
     "OperatingCurve",
     "Routing",
     "RowPlan",
+    "Score",
+    "certify_groups",
     "certify_mean_loss",
+    "certify_threshold",
+    "certify_threshold_holm",
+    "certify_threshold_paper",
     "cost",
     "exceedance_interval",
+    "match_acceptance",
     "mean_loss_bound",
     "mean_loss_p_value",
     "operating_curve",
@@ -43,5 +64,8 @@ __all__ = [
     "rows_for_certificate",
     "rows_for_coverage",
     "select_batch",
+    "tau_rule",
+    "tune_alpha",
+    "tune_threshold",
 ]
 __version__ = "0.1.0"

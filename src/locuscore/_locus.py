@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
+from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
 from locuscore._draws import smallest_scale
 from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
@@ -18,6 +19,7 @@ from locuscore._numeric import row_blocks
 from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
+from locuscore._rules import FlagRule, Score, tau_rule
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._validation import (
     LocusWarning,
@@ -76,6 +78,8 @@ class Locus(BaseEstimator):
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
         Positions of D1 and D2 in the rows given to `fit`.
+    calibration_signals_, calibration_losses_
+        Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -208,6 +212,81 @@ class Locus(BaseEstimator):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
         return self._dist(self.signals_(X))
 
+    def scores(self, X: Rows, score: Score) -> Any:
+        """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
+
+        `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
+        """
+        check_is_fitted(self)
+        match score.kind:
+            case "bound" if score.alpha is not None:
+                return self.loss_bound(X, score.alpha)
+            case "exceedance" if score.tau is not None:
+                return self.exceedance(X, score.tau)
+            case "tail" if score.tau is not None:
+                taus = np.atleast_1d(check_tau(score.tau))
+                names = numbered("tail", taus)
+                return self._per_row(X, lambda dist: dist.sf(taus[None, :]), 0, names)
+        raise ValueError(f"a Locus cannot compute {score}; pass its values to rule.accepts.")
+
+    def accepts(self, X: Rows, rule: FlagRule) -> Any:
+        """Whether the rule accepts each row; its score is computed here, so it is the right one."""
+        values = as_array(self.scores(X, rule.score))
+        return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
+
+    def tau_rule(self, tau: float, alpha: float) -> FlagRule:
+        """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
+
+        See `locuscore.tau_rule`.
+        """
+        check_is_fitted(self)
+        level = calibrated_level(self.tails_, float(check_alpha(alpha)))
+        return tau_rule(tau, alpha, n_calibration=len(self.tails_), level=level)
+
+    def certify(
+        self,
+        tau: float,
+        eta: float,
+        delta: float,
+        X: Rows | None = None,
+        y: ArrayLike | None = None,
+        *,
+        of: Score | None = None,
+        reference: Rows | None = None,
+    ) -> FlagRule:
+        """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
+
+        Without X and y the calibration rows D2 certify, on the raw tail probability
+        ``P(Z > tau | x)`` of the loss model. That is valid because this score is a function of D1
+        alone: given D1, the rows of D2 are fresh for it. It needs D2 independent of D1 and of new
+        rows, and is broken by a tau, eta or delta read off D2's losses, and by several calls that
+        each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
+        are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
+        score of this estimator. `reference` are other rows, without labels, see
+        `certify_threshold`.
+        """
+        check_is_fitted(self)
+        chosen = Score.tail(tau) if of is None else of
+        other = None if reference is None else as_array(self.scores(reference, chosen))
+        if (X is None) != (y is None):
+            raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
+        if X is not None and y is not None:
+            values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
+        elif chosen.kind == "tail":
+            values, z = self._calibration_tails(chosen), self.calibration_losses_
+        else:
+            raise ValueError(
+                f"the {chosen} has its level from the calibration rows, so they cannot certify it; "
+                "leave `of` out to certify the raw tail probability, or pass fresh X and y."
+            )
+        return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
+
+    def _calibration_tails(self, score: Score) -> FloatArray:
+        out = np.empty(len(self.calibration_losses_))
+        for rows, dist in self._law_blocks(self.calibration_signals_):
+            out[rows] = dist.sf(np.full(rows.stop - rows.start, score.tau))
+        return out
+
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
@@ -233,8 +312,10 @@ class Locus(BaseEstimator):
         return self
 
     def _calibrate(self, X_cal: Rows, z_cal: FloatArray) -> None:
+        self.calibration_losses_ = z_cal
+        self.calibration_signals_ = np.vstack([S for _, S in self._signal_blocks(X_cal)])
         tails = np.empty(len(z_cal))
-        for rows, dist in self._blocks(X_cal):
+        for rows, dist in self._law_blocks(self.calibration_signals_):
             z = z_cal[rows]
             tails[rows] = dist.tail(z)
             # Free and deterministic: each row is covered at its own level, so k are at every alpha.
@@ -310,14 +391,22 @@ class Locus(BaseEstimator):
             )
         return LossDistribution(draws, gamma, self.support_, self.floor_)
 
-    def _blocks(self, X: Rows) -> Iterator[tuple[slice, LossDistribution]]:
+    def _signal_blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
+        """Signals of consecutive rows, with the position of the first."""
+        for rows in row_blocks(n_rows(X), self.n_features_in_, MOST_ROWS_AT_ONCE):
+            yield rows.start, self.signals_(take_rows(X, rows))
+
+    def _law_blocks(
+        self, S: FloatArray, offset: int = 0
+    ) -> Iterator[tuple[slice, LossDistribution]]:
         """Laws of the loss for consecutive rows, few enough at a time to bound memory."""
-        for outer in row_blocks(n_rows(X), self.n_features_in_, MOST_ROWS_AT_ONCE):
-            S = self.signals_(take_rows(X, outer))
-            width = _floats_per_row(self.engine_.predict_draws(S[:1]))
-            for inner in row_blocks(len(S), width):
-                start, stop = outer.start + inner.start, outer.start + inner.stop
-                yield slice(start, stop), self._dist(S[inner])
+        width = _floats_per_row(self.engine_.predict_draws(S[:1]))
+        for rows in row_blocks(len(S), width):
+            yield slice(offset + rows.start, offset + rows.stop), self._dist(S[rows])
+
+    def _blocks(self, X: Rows) -> Iterator[tuple[slice, LossDistribution]]:
+        for start, S in self._signal_blocks(X):
+            yield from self._law_blocks(S, start)
 
     def _per_row(
         self,

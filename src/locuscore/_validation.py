@@ -42,6 +42,14 @@ def check_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) ->
     return float(number)
 
 
+def check_share(value: float, name: str) -> float:
+    """Return one number from 0 to 1, both allowed."""
+    number = check_numbers(value, name)
+    if number.ndim or not 0 <= number <= 1:
+        raise ValueError(f"{name} is one share of rows, from 0 to 1; got {value!r}.")
+    return float(number)
+
+
 def check_numbers(value: ArrayLike, name: str) -> FloatArray:
     """Return a scalar or a sequence of numbers as a float array."""
     try:

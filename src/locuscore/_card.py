@@ -1,0 +1,93 @@
+"""The guarantee card: what a rule promises, as plain text of at most 80 columns."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy.stats import beta
+
+WIDTH = 80
+LABEL = 13
+
+STANDING = {
+    "theorem": "THEOREM - holds for a rule fixed in advance, in finite samples",
+    "certificate": "CERTIFICATE - proven from data, in finite samples",
+    "heuristic": "HEURISTIC - tuned on data, nothing is guaranteed",
+}
+
+
+def card(
+    *,
+    score: str,
+    threshold: float,
+    standing: str,
+    guarantee: str,
+    assumptions: Sequence[str],
+    evidence: Mapping[str, Any],
+    table: Mapping[str, Sequence[float]],
+) -> str:
+    """Return the card as text."""
+    notes = {float("-inf"): "  (accepts nothing)", float("inf"): "  (accepts every finite score)"}
+    lines = [" Guarantee card ".center(WIDTH, "=")]
+    lines += _entry("accept if", f"{score} <= {threshold:.6g}{notes.get(threshold, '')}")
+    lines += _entry("standing", STANDING[standing])
+    lines += _entry("guarantee", guarantee)
+    for number, assumption in enumerate(assumptions):
+        lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
+    if "coverage_beta" in evidence:
+        lines += _entry("coverage", _coverage(*evidence["coverage_beta"]))
+    shown = {key: value for key, value in evidence.items() if key != "coverage_beta"}
+    if shown:
+        text = "; ".join(f"{_name(key)} = {_value(value)}" for key, value in shown.items())
+        lines += _entry("evidence", text)
+    lines += _table(table, threshold)
+    return "\n".join([*lines, "=" * WIDTH])
+
+
+def _entry(label: str, text: str, hanging: int = 0) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=label.ljust(LABEL),
+        subsequent_indent=" " * (LABEL + hanging),
+        break_on_hyphens=False,
+    )
+
+
+def _coverage(k: float, rest: float) -> str:
+    low, high = beta.ppf([0.025, 0.975], k, rest) if rest > 0 else (1.0, 1.0)
+    return (
+        f"given these calibration rows, the share of new losses within their bound is a draw from "
+        f"Beta({k:g}, {rest:g}) without ties, at least that with them: mean {k / (k + rest):.4g}, "
+        f"middle 95 % from {low:.4g} to {high:.4g}"
+    )
+
+
+def _name(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(_value(part) for part in value) + ")"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
+    """At most seven of the thresholds tried, the chosen one marked."""
+    if not table:
+        return []
+    columns = list(table)
+    rows = list(zip(*table.values(), strict=True))
+    chosen = next((i for i, row in enumerate(rows) if row[0] == threshold), None)
+    spread = {round(i * (len(rows) - 1) / 5) for i in range(6)}
+    shown = sorted(spread | (set() if chosen is None else {chosen, min(chosen + 1, len(rows) - 1)}))
+    lines = _entry("tried", f"{len(rows)} thresholds are on record; to_frame() has them all")
+    head = "".join(_name(column).rjust(15) for column in columns)
+    lines.append((" " * 4 + head)[:WIDTH])
+    for i in shown:
+        cells = "".join(f"{value:.6g}".rjust(15) for value in rows[i])
+        lines.append((" " * 2 + (">" if i == chosen else " ") + " " + cells)[:WIDTH])
+    return lines

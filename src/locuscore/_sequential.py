@@ -1,0 +1,138 @@
+"""Exact binomial tests of "too many bad rows", and testing many hypotheses at one error rate."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincc
+
+from locuscore._protocols import BoolArray, FloatArray, IntArray
+from locuscore._validation import check_between, check_numbers
+
+FIRST_BLOCK = 1024
+MOST_ROWS = 1_000_000
+
+
+def binomial_p_value(bad: ArrayLike, n: ArrayLike, eta: float | FloatArray) -> FloatArray:
+    """``P(Binomial(n, eta) <= bad)``: the exact p-value of "the rate of bad rows is above eta".
+
+    1 where there is no row. Valid at a threshold fixed in advance, given the number accepted.
+    """
+    k, m = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(n, np.float64))
+    # All rows bad, or no row: every count is at most this one.
+    return np.where(k < m, betaincc(k + 1.0, np.maximum(m - k, 1.0), eta), 1.0)
+
+
+def _one_p_value(bad: int, n: int, eta: float) -> float:
+    """`binomial_p_value` of one pair with bad < n, without the cost of arrays."""
+    return float(betaincc(bad + 1.0, float(n - bad), eta))
+
+
+def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
+    """Whether each p-value is at most the level, computed only where a cheap bound leaves it open.
+
+    Chernoff: ``P(Binomial(n, eta) <= b) <= exp(-n KL(b / n, eta))`` for ``b < n eta``, so most of a
+    long sequence needs no incomplete beta function.
+    """
+    share = bad / np.maximum(n, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(bad > 0, share * np.log(share / eta), 0.0)
+        gain += np.where(bad < n, (1.0 - share) * np.log((1.0 - share) / (1.0 - eta)), 0.0)
+    # A hair on the safe side of rounding; what is this close gets the exact value.
+    sure = (share < eta) & (n * gain > 1e-9 - math.log(level))
+    out = sure.copy()
+    out[~sure] = binomial_p_value(bad[~sure], n[~sure], eta) <= level
+    return out
+
+
+@lru_cache(maxsize=10_000)
+def rows_for(bad: int, eta: float, level: float) -> int:
+    """Smallest n with ``P(Binomial(n, eta) <= bad) <= level``: rows that allow so many bad ones."""
+    low, high = bad, 2 * (bad + 1)
+    while _one_p_value(bad, high, eta) > level:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _one_p_value(bad, middle, eta) > level else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=10_000)
+def allowed_bad(n: int, eta: float, level: float) -> int:
+    """Largest number of bad rows among n that still passes at the level; -1 if none does."""
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _one_p_value(middle, n, eta) <= level else (low, middle)
+    return low
+
+
+@lru_cache(maxsize=10_000)
+def rows_at_rate(rate: float, eta: float, level: float) -> int | None:
+    """Smallest n that passes with the share `rate` of bad rows, ``floor(rate * n)`` of them.
+
+    None if rate is not below eta, or so near it that more than `MOST_ROWS` would be needed.
+    """
+    if rate >= eta:
+        return None
+    bad = 0
+    while (n := rows_for(bad, eta, level)) <= MOST_ROWS:
+        if math.floor(rate * n) <= bad:
+            return n
+        # n rows at this rate have more bad ones; no smaller number of them can do.
+        bad = max(bad + 1, math.floor(rate * n))
+    return None
+
+
+def sequence_end(
+    passed: Callable[[slice, float], BoolArray], size: int, start: int, level: float
+) -> int:
+    """Position of the first failure of a sequence from `start` up, or `size` if there is none.
+
+    Works in blocks of growing length, so that a sequence that ends early is cheap.
+    """
+    block, length = start, FIRST_BLOCK
+    while block < size:
+        result = passed(slice(block, min(block + length, size)), level)
+        if not result.all():
+            return block + int(np.argmin(result))
+        block, length = block + length, 2 * length
+    return size
+
+
+def fixed_sequence(
+    p_values: ArrayLike, delta: float, starts: Sequence[tuple[int, float]] = ((0, 1.0),)
+) -> BoolArray:
+    """Reject hypotheses in order, from each start until its first failure.
+
+    `p_values` are in the order of testing; each start is a position and its share of delta, and
+    the shares sum to 1 at most. The probability of any false rejection is at most delta for
+    hypotheses, order and starts fixed before the p-values are seen, whatever their dependence:
+    in each sequence the first true one must be rejected at that sequence's level.
+    """
+    p = check_numbers(np.atleast_1d(np.asarray(p_values)), "p_values")
+    total = check_between(delta, "delta")
+    if sum(share for _, share in starts) > 1.0 + 1e-12:
+        raise ValueError(f"the shares of delta must sum to 1 at most; got {list(starts)}.")
+    rejected = np.zeros(len(p), dtype=bool)
+    for start, share in starts:
+        end = sequence_end(lambda rows, level: p[rows] <= level, len(p), start, share * total)
+        rejected[start:end] = True
+    return rejected
+
+
+def holm(p_values: ArrayLike, delta: float) -> BoolArray:
+    """Reject by Bonferroni-Holm: the j-th smallest of m p-values is held against delta/(m-j+1).
+
+    The probability of any false rejection is at most delta for hypotheses fixed before the
+    p-values are seen, whatever their dependence.
+    """
+    p = check_numbers(np.atleast_1d(np.asarray(p_values)), "p_values")
+    total = check_between(delta, "delta")
+    order = np.argsort(p, kind="stable")
+    held = p[order] <= total / np.arange(len(p), 0, -1)
+    rejected = np.zeros(len(p), dtype=bool)
+    rejected[order[: len(p) if held.all() else int(np.argmin(held))]] = True
+    return rejected

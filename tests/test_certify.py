@@ -1,0 +1,315 @@
+import json
+
+import numpy as np
+import pytest
+
+from locuscore import (
+    FlagRule,
+    Locus,
+    Score,
+    certify_groups,
+    certify_threshold,
+    certify_threshold_holm,
+    certify_threshold_paper,
+)
+from locuscore._certify import paper_rows, paper_slacks
+from locuscore._sequential import allowed_bad, binomial_p_value, rows_for
+from locuscore.engines import Scale
+
+ETA = DELTA = 0.1
+
+
+def rising(n, rng):
+    score = rng.uniform(size=n)
+    return score, (rng.uniform(size=n) < 0.02 + 0.6 * score**2).astype(float)
+
+
+def certified_by_loops(score, losses, tau, eta, level, start):
+    """One sequence over the ranks from `start` up, written out."""
+    ranked, best = [*sorted(score), np.inf], -np.inf
+    for threshold in ranked[start:]:
+        below = [z > tau for s, z in zip(score, losses, strict=True) if s < threshold]
+        if not below or binomial_p_value(sum(below), len(below), eta) > level:
+            return best
+        best = np.inf if threshold == np.inf else np.nextafter(threshold, -np.inf)
+    return best
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+def test_own_scores_are_tested_on_the_rows_strictly_below(digits, rng):
+    for _ in range(20):
+        score, losses = rising(150, rng)
+        score = np.round(score, digits)
+        rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+        # 60 rows are wanted; 65 are the nearest number at which one more bad row is allowed.
+        assert rule.threshold == certified_by_loops(score, losses, 0.5, ETA, DELTA, 65)
+        if rule.threshold > -np.inf:
+            accepted = rule.accepts(score, rule.score)
+            assert rule.evidence["n_accepted"] == accepted.sum()
+            assert rule.evidence["n_bad"] == losses[accepted].sum()
+
+
+def test_a_row_does_not_vouch_for_its_own_threshold():
+    """The row that defines a threshold is not accepted by it."""
+    score, losses = np.arange(30.0), np.zeros(30)
+    losses[25:] = 1.0
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    assert rule.evidence["starts_at_n"] == (22,)
+    assert rule.threshold == np.nextafter(25.0, 0.0)
+    assert rule.evidence["n_accepted"] == 25
+
+
+def test_thresholds_of_a_reference_count_their_ties(rng):
+    score = np.repeat([0.1, 0.2, 0.3], 100)
+    losses = np.repeat([0.0, 0.0, 1.0], 100)
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA, reference=[0.1, 0.2, 0.3])
+    assert rule.threshold == 0.2
+    assert rule.evidence["n_accepted"] == 200
+
+
+def test_a_labelled_reference_finds_the_start(rng):
+    """Bad rows at small scores: only a late start can pass, and the labels show it."""
+    u, v = rng.uniform(size=(2, 2_000))
+    bad, bad_v = (np.where(s < 0.05, 0.5, 0.01) > rng.uniform(size=2_000) for s in (u, v))
+    rule = certify_threshold(u, bad, 0.5, ETA, DELTA, reference=v, reference_losses=bad_v)
+    assert rule.threshold > 0.99
+    assert rule.evidence["starts_at_n"][0] > 1_000
+
+
+def test_lower_starts_save_a_score_that_is_safe_for_few(rng):
+    """Only a tenth of the rows is safe; a single start at 0.4 of them would accept nothing."""
+    score = rng.uniform(size=5_000)
+    losses = rng.uniform(size=5_000) < np.where(score < 0.1, 0.02, 0.5)
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    assert 0.1 < rule.threshold < 0.13
+    assert certify_threshold(score, losses, 0.5, ETA, DELTA, starts=[0.4]).threshold == -np.inf
+    assert sum(rule.evidence["start_levels"]) <= DELTA * (1 + 1e-12)
+
+
+def test_starts_are_where_one_more_bad_row_is_allowed():
+    rule = certify_threshold(np.arange(1_000.0), np.zeros(1_000), 0.5, ETA, DELTA)
+    for n, level in zip(rule.evidence["starts_at_n"], rule.evidence["start_levels"], strict=True):
+        assert n == rows_for(allowed_bad(n, ETA, level), ETA, level)
+
+
+def test_the_table_tells_the_story(rng):
+    score, losses = rising(2_000, rng)
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    table = {name: np.array(column) for name, column in rule.table.items()}
+    assert list(table) == ["threshold", "n_accepted", "n_bad", "p_value"]
+    chosen = np.flatnonzero(table["threshold"] == rule.threshold)
+    assert len(chosen) == 1
+    level = rule.evidence["start_levels"][-1]
+    assert table["p_value"][chosen] <= level < table["p_value"][-1]
+    assert FlagRule.from_dict(json.loads(json.dumps(rule.to_dict(), allow_nan=False))) == rule
+
+
+@pytest.mark.parametrize("method", ["own", "reference", "holm", "paper"])
+def test_nothing_can_be_certified(method):
+    """A rule that accepts nothing, and says how many rows would have been needed."""
+    score, losses = np.arange(20.0), np.zeros(20)
+    rule = {
+        "own": lambda: certify_threshold(score, losses, 0.5, ETA, DELTA),
+        "reference": lambda: certify_threshold(score, losses, 0.5, ETA, DELTA, reference=score),
+        "holm": lambda: certify_threshold_holm(score, losses, 0.5, ETA, DELTA, [9.0, 19.0]),
+        "paper": lambda: certify_threshold_paper(score, losses, 0.5, ETA, DELTA, [9.0, 19.0]),
+    }[method]()
+    assert rule.threshold == -np.inf
+    assert not rule.accepts(score, rule.score).any()
+    assert "Nothing is accepted" in rule.guarantee
+    needed = {"own": 22, "reference": 22, "holm": 29, "paper": 5_795}[method]
+    assert needed in rule.evidence.values()
+    assert str(needed) in rule.guarantee
+
+
+def test_rows_needed_at_the_observed_rate_are_exact():
+    """4 bad of 60: the same rates in more rows, just enough of them."""
+    score, losses = np.arange(150.0), np.zeros(150)
+    losses[:4] = 1.0
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    n, bad = rule.evidence["starts_at_n"][0], 4
+    accepted = np.arange(1, 1_000)
+    enough = binomial_p_value(np.floor(bad / n * accepted), accepted, ETA) <= DELTA
+    wanted = int(np.ceil(accepted[np.argmax(enough)] * 150 / n))
+    assert rule.evidence["rows_needed_at_this_rate"] == wanted
+    assert f"{wanted} rows would have been needed instead of 150" in rule.guarantee
+
+
+def test_no_number_of_rows_would_do(rng):
+    rule = certify_threshold(rng.uniform(size=100), np.ones(100), 0.5, ETA, DELTA)
+    assert rule.evidence["rows_needed_at_this_rate"] is None
+    assert "no number of rows would do" in rule.guarantee
+
+
+def test_no_bad_row_at_all():
+    rule = certify_threshold(np.arange(100.0), np.zeros(100), 0.5, ETA, DELTA)
+    assert rule.threshold == np.inf
+    assert rule.accepts([1e9, np.inf], rule.score).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("tau", "expected"), [(-1.0, -np.inf), (5.0, np.inf)])
+def test_tau_outside_the_losses(tau, expected, rng):
+    score, losses = rising(300, rng)
+    assert certify_threshold(score, losses, tau, ETA, DELTA).threshold == expected
+
+
+def test_all_scores_equal():
+    """Ranks see one block of ties and say so; a reference tests the block itself."""
+    score, losses = np.ones(200), np.zeros(200)
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    assert rule.threshold == -np.inf
+    assert "block of tied scores" in rule.guarantee
+    assert certify_threshold(score, losses, 0.5, ETA, DELTA, reference=[1.0]).threshold == 1.0
+
+
+def test_infinite_scores_are_never_accepted(rng):
+    score, losses = rising(400, rng)
+    score[losses == 1] = np.inf
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    assert rule.threshold == np.inf
+    assert rule.evidence["n_accepted"] == np.sum(losses == 0)
+    assert certify_threshold(np.full(50, np.inf), np.zeros(50), 0.5, 0.1, 0.1).threshold == -np.inf
+
+
+def test_paper_bound_is_theorem_5(rng):
+    """By the ratio the paper prints, which the code avoids."""
+    score, grid = rng.uniform(size=8_000), np.linspace(-0.1, 1.0, 23)
+    losses = (rng.uniform(size=8_000) < 0.3 * score**4).astype(float)
+    slack_accepted, slack_joint = paper_slacks(8_000, DELTA)
+    assert slack_accepted == np.sqrt(np.log(40) / 16_000)
+    assert slack_joint == 2 * np.sqrt(np.log(16_002) / 8_000) + slack_accepted
+    for eta in (0.1, 0.15, 0.3):
+        feasible = []
+        for threshold in grid:
+            accepted = np.mean(score <= threshold)
+            joint = np.mean((score <= threshold) & (losses > 0.5))
+            if accepted > slack_accepted:
+                ratio = (joint + slack_joint) / (accepted - slack_accepted)
+                feasible += [threshold] if ratio <= eta else []
+        rule = certify_threshold_paper(score, losses, 0.5, eta, DELTA, grid[::-1])
+        assert rule.threshold == max(feasible, default=-np.inf)
+    assert rule.threshold > 0
+
+
+def test_paper_rows_is_where_the_bound_begins():
+    n = paper_rows(ETA, DELTA)
+    assert n == 5_795
+    for rows, expected in [(n - 1, -np.inf), (n, 1.0)]:
+        zero = np.zeros(rows)
+        assert certify_threshold_paper(zero, zero, 0.5, ETA, DELTA, [1.0]).threshold == expected
+
+
+def test_groups_divide_delta_and_small_ones_say_what_they_need(rng):
+    groups = np.repeat(["a", "b", "tiny"], [800, 700, 10])
+    score, losses = rising(len(groups), rng)
+    rules = certify_groups(score, losses, groups, 0.5, ETA, DELTA, of=Score.tail(1.0))
+    assert list(rules) == ["a", "b", "tiny"]
+    for name in ("a", "b"):
+        rows = groups == name
+        alone = certify_threshold(score[rows], losses[rows], 0.5, ETA, DELTA / 2)
+        assert rules[name].threshold == alone.threshold > 0
+        assert rules[name].score == Score.tail(1.0)
+        assert f"group '{name}'" in rules[name].guarantee
+    assert rules["tiny"].threshold == -np.inf
+    assert f"at least {rows_for(0, ETA, DELTA / 3)} are needed" in rules["tiny"].guarantee
+
+
+def test_small_groups_can_share_a_rule(rng):
+    groups = np.append(np.repeat(["a", "b"], 500), np.resize(["c", "d", "e"], 60))
+    score, losses = rng.uniform(size=1_060), np.zeros(1_060)
+    rules = certify_groups(score, losses, groups, 0.5, ETA, 0.01, pool_small=True)
+    assert rules["c"] is rules["d"] is rules["e"]
+    assert rules["c"].threshold == np.inf
+    assert "3 small groups taken together" in rules["c"].guarantee
+    assert rules["a"].evidence["delta"] == 0.01 / 3
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2_400, 2))
+    y = X[:, 0] + X[:, 1] * rng.normal(size=2_400)
+    locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X[:1_200], y[:1_200])
+    return locus, X, y
+
+
+def test_locus_certifies_on_its_calibration_rows(fitted):
+    locus, X, y = fitted
+    cal = locus.calibration_rows_
+    rule = locus.certify(tau=0.8, eta=0.1, delta=0.1)
+    by_hand = certify_threshold(
+        locus.scores(X[cal], Score.tail(0.8)),
+        locus.losses(X[cal], y[cal]),
+        0.8,
+        0.1,
+        0.1,
+        of=Score.tail(0.8),
+    )
+    assert rule == by_hand
+    assert 0.3 < locus.accepts(X[1_200:], rule).mean() < 1
+    unlabelled = locus.certify(0.8, 0.1, 0.1, reference=X[1_200:])
+    assert unlabelled.threshold in locus.scores(X[1_200:], Score.tail(0.8))
+
+
+def test_locus_refuses_scores_that_know_the_calibration_rows(fitted):
+    locus, X, y = fitted
+    for of in (Score.bound(0.1), Score.exceedance(0.8)):
+        with pytest.raises(ValueError, match="cannot certify"):
+            locus.certify(0.8, 0.1, 0.1, of=of)
+        rule = locus.certify(0.8, 0.1, 0.1, X[1_200:], y[1_200:], of=of)
+        assert rule.score == of
+        assert rule.threshold > -np.inf
+    with pytest.raises(ValueError, match="both X and y"):
+        locus.certify(0.8, 0.1, 0.1, X)
+
+
+@pytest.mark.extra
+def test_locus_certifies_and_accepts_frames(fitted):
+    import pandas as pd
+
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.uniform(size=(800, 2)), columns=["a", "b"], index=range(5, 805))
+    y = frame["a"] + frame["b"] * rng.normal(size=800)
+    locus = Locus(lambda X: X["a"], engine=Scale(), random_state=0).fit(frame, y)
+    rule = locus.certify(0.8, 0.2, 0.1, frame, y, of=Score.bound(0.1))
+    accepted = locus.accepts(frame, rule)
+    assert accepted.index.equals(frame.index)
+    assert accepted.name == "accepted"
+    assert accepted.dtype == bool
+
+
+BAD = [
+    ({"score": [1.0, 2.0]}, "one non-zero length"),
+    ({"score": [1.0, np.nan, 2.0]}, "missing"),
+    ({"losses": [1.0, np.nan, 2.0]}, "missing"),
+    ({"tau": np.inf}, "tau"),
+    ({"eta": 0.0}, "eta"),
+    ({"eta": 1.0}, "eta"),
+    ({"delta": -0.1}, "delta"),
+    ({"delta": [0.1, 0.2]}, "delta"),
+]
+OWN_BAD = [
+    ({"reference": [np.inf]}, "no finite score"),
+    ({"reference": []}, "one non-zero length"),
+    ({"reference": [np.nan]}, "missing"),
+    ({"reference_losses": [1.0]}, "without the reference"),
+    ({"reference": [1.0], "reference_losses": [1.0, 2.0]}, "one non-zero length"),
+    ({"reference": [1.0], "reference_losses": [1.0], "starts": [0.5]}, "pass one of them"),
+    ({"starts": []}, "starts"),
+    ({"starts": [0.0]}, "starts"),
+]
+GRID_BAD = [({"grid": []}, "grid"), ({"grid": [np.nan]}, "grid")]
+GROUPS_BAD = [({"groups": ["a", "b"]}, "one label per row"), ({"groups": ["a", None, "b"]}, "miss")]
+CALLS = [
+    *[(certify_threshold, {}, *bad) for bad in BAD + OWN_BAD],
+    *[(certify_threshold_holm, {"grid": [1.0]}, *bad) for bad in BAD + GRID_BAD],
+    *[(certify_threshold_paper, {"grid": [1.0]}, *bad) for bad in BAD + GRID_BAD],
+    *[(certify_groups, {"groups": ["a", "b", "a"]}, *bad) for bad in BAD + GROUPS_BAD],
+]
+
+
+@pytest.mark.parametrize(("certify", "more", "change", "message"), CALLS)
+def test_bad_input_is_named(certify, more, change, message):
+    given = {"score": [1.0, 2.0, 3.0], "losses": [0.0, 1.0, 1.0], "tau": 0.5}
+    with pytest.raises(ValueError, match=message):
+        certify(**given | {"eta": 0.1, "delta": 0.1} | more | change)

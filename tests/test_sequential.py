@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from helpers import assert_close
+from locuscore._sequential import (
+    MOST_ROWS,
+    allowed_bad,
+    binomial_p_value,
+    fixed_sequence,
+    holm,
+    passes,
+    rows_at_rate,
+    rows_for,
+)
+
+
+def test_p_value_is_the_binomial_distribution_function():
+    n = np.arange(60)
+    for eta in (0.01, 0.1, 0.5):
+        for bad in (0, 1, 7, 59):
+            usable = n >= bad
+            expected = np.where(usable, binom.cdf(bad, n, eta), 1.0)
+            assert_close(binomial_p_value(np.minimum(bad, n), n, eta), expected, rtol=1e-10)
+
+
+def test_p_value_keeps_its_digits_in_large_samples():
+    assert_close(binomial_p_value(99_000, 1_000_000, 0.1), binom.cdf(99_000, 10**6, 0.1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.01, 1e-6])
+def test_the_cheap_bound_changes_no_decision(level):
+    n, bad = (a.ravel() for a in np.meshgrid(np.arange(300), np.arange(40)))
+    bad = np.minimum(bad, n)
+    assert np.array_equal(passes(bad, n, 0.1, level), binomial_p_value(bad, n, 0.1) <= level)
+
+
+def test_rows_for_and_allowed_bad_are_inverse():
+    assert [rows_for(b, 0.1, 0.1) for b in range(4)] == [22, 38, 52, 65]
+    for bad in (0, 3, 20):
+        n = rows_for(bad, 0.05, 0.02)
+        assert allowed_bad(n, 0.05, 0.02) == bad
+        assert allowed_bad(n - 1, 0.05, 0.02) == bad - 1
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01, 0.05, 0.08])
+def test_rows_at_rate_is_the_smallest_number(rate):
+    n = np.arange(1, 2_000)
+    enough = binomial_p_value(np.floor(rate * n), n, 0.1) <= 0.1
+    assert rows_at_rate(rate, 0.1, 0.1) == n[np.argmax(enough)]
+
+
+def test_rows_at_rate_gives_up_where_no_number_does():
+    assert rows_at_rate(0.1, 0.1, 0.1) is None
+    assert rows_at_rate(0.1 - 1e-6, 0.1, 0.1) is None
+    assert MOST_ROWS >= 10**6
+
+
+def test_fixed_sequence_stops_at_the_first_failure_of_each_start():
+    p = [0.5, 0.01, 0.02, 0.2, 0.01, 0.04]
+    assert fixed_sequence(p, 0.05).tolist() == [False] * 6
+    assert fixed_sequence(p, 0.05, [(1, 1.0)]).tolist() == [False, True, True] + [False] * 3
+    both = fixed_sequence(p, 0.05, [(1, 0.5), (4, 0.5)]).tolist()
+    assert both == [False, True, True, False, True, False]
+    with pytest.raises(ValueError, match="sum to 1"):
+        fixed_sequence(p, 0.05, [(0, 0.7), (1, 0.7)])
+
+
+def test_fixed_sequence_over_many_blocks():
+    p = np.zeros(10_000)
+    p[7_777] = 1.0
+    assert fixed_sequence(p, 0.1).sum() == 7_777
+    assert fixed_sequence(np.zeros(5_000), 0.1).all()
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005], 0.05).tolist() == [True, False, False, True]
+    assert holm([0.01, 0.02, 0.03], 0.05).tolist() == [True, True, True]
+    assert not holm([0.9], 0.05).any()
