@@ -93,8 +93,8 @@ def select_engine(
     >>> S = rng.uniform(size=(300, 2))
     >>> z = S[:, 0] * rng.exponential(size=300)
     >>> result = select_engine([Forest(n_trees=20), Scale()], S, z, random_state=0)
-    >>> [record["name"] for record in result.table if record["error"] is None]
-    ['Scale()', 'Forest(n_trees=20)']
+    >>> [record["name"] for record in result.table]
+    ['Forest(n_trees=20)', 'Scale()']
     """
     named = _named(candidates)
     level = float(check_alpha(alpha))
