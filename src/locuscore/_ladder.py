@@ -10,8 +10,8 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules import counts_up_to
 from locuscore._sequential import allowed_bad, binomial_p_value, passes, rows_for, sequence_end
 
-# Shares of the rows at which sequences begin, and how delta is divided: a simulation over ten
-# shapes of the risk (docs/rules.md) chose them, none of them known here.
+# Shares of the rows at which sequences begin, and how delta is divided: chosen over ten
+# shapes of the risk by benchmarks/certificate_starts.py; nothing here knows the risk.
 FIRST_SHARE = 0.4
 NEXT_SHARE = 0.25
 LOWER_PART = 0.1
