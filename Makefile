@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart certificates clean
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -28,6 +28,9 @@ types: .venv/.dev
 # The long statistical runs; their figures go into docs/.
 guarantees: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/consistency.py
+
+certificates: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/certificates.py
 
 default-engine: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/default_engine.py

@@ -10,8 +10,8 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules import counts_up_to
 from locuscore._sequential import allowed_bad, binomial_p_value, passes, rows_for, sequence_end
 
-# Shares of the rows at which sequences begin, and how delta is divided: a simulation over ten
-# shapes of the risk (docs/rules.md) chose them, none of them known here.
+# Shares of the rows at which sequences begin, and how delta is divided: chosen over ten
+# shapes of the risk by benchmarks/certificate_starts.py; nothing here knows the risk.
 FIRST_SHARE = 0.4
 NEXT_SHARE = 0.25
 LOWER_PART = 0.1
@@ -39,15 +39,12 @@ class Ladder:
 
 def own_ladder(score: FloatArray, bad: BoolArray) -> Ladder:
     """Entry i is rank i + 1: accept strictly below that score; the last accepts all finite ones."""
-    order = np.argsort(score)
-    ranked = np.append(score[order], np.inf)
-    place = np.arange(len(ranked))
+    ranked = np.append(np.sort(score), np.inf)
     first = np.append(True, ranked[1:] > ranked[:-1])
     # Ties: all rows of a block have only the rows below the block.
-    n = np.maximum.accumulate(np.where(first, place, 0))
-    cumulative = np.append(0, np.cumsum(bad[order]))
+    n = np.maximum.accumulate(np.where(first, np.arange(len(ranked)), 0))
     below = np.where(ranked < np.inf, np.nextafter(ranked, -np.inf), np.inf)
-    return Ladder(below, n, cumulative[n], len(score))
+    return Ladder(below, n, np.searchsorted(np.sort(score[bad]), ranked), len(score))
 
 
 def grid_ladder(score: FloatArray, bad: BoolArray, grid: FloatArray) -> Ladder:
@@ -121,13 +118,18 @@ def powerful_start(
 def climb(
     ladder: Ladder, starts: Sequence[Start], eta: float
 ) -> tuple[int | None, tuple[int, int]]:
-    """Position of the largest certified threshold, and the range of positions tested."""
+    """Position of the largest certified threshold, and the range of positions tested for it.
+
+    Starts ascend, and so do their levels: what passes at a lower level passes at a higher one, so a
+    sequence from below cannot get past the end of one that began higher up and passed there.
+    """
     size = len(ladder.threshold)
 
     def passed(rows: slice, level: float) -> BoolArray:
         return passes(ladder.bad[rows], ladder.n[rows], eta, level)
 
-    ends = [sequence_end(passed, size, start.position, start.level) for start in starts]
-    reached = [end for end, start in zip(ends, starts, strict=True) if end > start.position]
-    tested = (min(start.position for start in starts), min(max(ends) + 1, size))
-    return (max(reached) - 1 if reached else None), tested
+    for start in reversed(starts):
+        end = sequence_end(passed, size, start.position, start.level)
+        if end > start.position:
+            return end - 1, (start.position, min(end + 1, size))
+    return None, (starts[0].position, starts[-1].position + 1)

@@ -188,8 +188,11 @@ def tune_threshold(
     s, bad = checked_rows(score, losses, tau)
     target = check_between(eta, "eta")
     least = check_share(min_acceptance, "min_acceptance")
-    tried = _achievable(s) if grid is None else check_grid(grid)
-    n, k = counts_up_to(s, bad, tried)
+    if grid is None:
+        tried, n, k = _achievable(s, bad)
+    else:
+        tried = check_grid(grid)
+        n, k = counts_up_to(s, bad, tried)
     share = k / np.maximum(n, 1)
     usable = n / len(s) >= least
     evidence: dict[str, Any] = {"n_rows": len(s), "tau": float(tau), "eta": target}
@@ -201,8 +204,8 @@ def tune_threshold(
         )
         return FlagRule(of, -np.inf, "heuristic", guarantee, assumptions, evidence)
     distance = np.where(usable, np.abs(share - target), np.inf)
-    # The closest, then the most accepted, then the smallest threshold.
-    best = int(np.lexsort((tried, -n, distance))[0])
+    # Thresholds ascend: the first of those that accept most is the smallest.
+    best = int(np.argmax(np.where(distance == distance.min(), n, -1)))
     evidence |= {
         "n_accepted": int(n[best]),
         "n_bad": int(k[best]),
@@ -301,8 +304,15 @@ def record(
     return {name: tuple(column[kept].tolist()) for name, column in columns.items()}
 
 
-def _achievable(score: FloatArray) -> FloatArray:
-    return np.append(-np.inf, np.unique(score[np.isfinite(score)]))
+def _achievable(score: FloatArray, bad: BoolArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """All thresholds that differ: nothing, and each distinct finite score, with their counts."""
+    ranked = np.sort(score[score < np.inf])
+    last = np.flatnonzero(np.append(ranked[1:] > ranked[:-1], True)[: len(ranked)])
+    k = np.searchsorted(np.sort(score[bad]), ranked[last], side="right")
+    thresholds = np.append(-np.inf, ranked[last])
+    if len(ranked) and ranked[0] == -np.inf:
+        raise ValueError("score has values of -inf; no threshold can tell them from nothing.")
+    return thresholds, np.append(0, last + 1), np.append(0, k)
 
 
 def _number(value: FloatArray, name: str) -> float:
