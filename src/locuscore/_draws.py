@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from locuscore._numeric import invert
-from locuscore._protocols import FloatArray, LossDraws
+from locuscore._numeric import LARGEST_BELOW_ONE, SMALLEST_FLOAT, invert, invert_smooth
+from locuscore._protocols import FloatArray, IntArray, LossDraws
 
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
 SMALLEST_RELATIVE_SCALE = 1e-9
-LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
-SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
+FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
 
 
 def smallest_scale(z: FloatArray) -> float:
@@ -32,6 +31,12 @@ def average(draws: LossDraws) -> LossDraws:
         return draws
     own: Any = getattr(draws, "average", None)
     return AverageDraws(draws) if own is None else own()
+
+
+def inverses(draws: LossDraws, level: FloatArray) -> FloatArray | None:
+    """Return the inverses at m levels per row, (n, S, m), if the family finds them together."""
+    own: Any = getattr(draws, "inverses", None)
+    return None if own is None else own(level)
 
 
 @dataclass(frozen=True)
@@ -53,28 +58,44 @@ class NormalDraws:
         # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
         return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
 
+    def average(self) -> "MixtureDraws":
+        """The mean of the laws, a mixture with equal weights."""
+        n, n_draws = self.shape
+        weight = np.broadcast_to(1.0 / n_draws, (n, 1, n_draws))
+        return MixtureDraws(weight, self.location[:, None], self.scale[:, None], n_draws)
+
 
 @dataclass(frozen=True)
 class MixtureDraws:
-    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K)."""
+    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
+
+    The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
+    Merging the versions of each kind gives a cheap law near to this one, from which its inversion
+    starts.
+    """
 
     weight: FloatArray
     location: FloatArray
     scale: FloatArray
+    repeats: int = 1
 
     @property
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
 
     def sf(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
-            standard = (self.location - np.asarray(z)[:, :, None]) / self.scale
-        return np.einsum("nsk,nsk->ns", self.weight, ndtr(standard))
+        rows = np.arange(self.shape[0] * self.shape[1])
+        return self._sf(rows, np.broadcast_to(z, self.shape).ravel()).reshape(self.shape)
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
-        parts = NormalDraws(self.location, self.scale).isf(level[:, :, None])
-        return invert(self.sf, level, parts.min(axis=2), parts.max(axis=2))
+        return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
+
+    def inverses(self, level: FloatArray) -> FloatArray:
+        """Inverses of all laws at m levels per row, (n, m), with shape (n, S, m)."""
+        (n, n_draws), m = self.shape, level.shape[1]
+        every = np.repeat(np.broadcast_to(level, (n, m)), n_draws, axis=0)
+        return self._inverses(every).reshape(n, n_draws, m)
 
     def average(self) -> "MixtureDraws":
         """Pool the components of all draws, which is the mean of the laws."""
@@ -82,7 +103,75 @@ class MixtureDraws:
         weight, location, scale = (
             part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
         )
-        return MixtureDraws(weight / n_draws, location, scale)
+        return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
+
+    @cached_property
+    def _flat(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weight, location and scale with one row per law."""
+        n_laws, k = self.shape[0] * self.shape[1], self.location.shape[2]
+        parts = (self.weight, self.location, self.scale)
+        return parts[0].reshape(n_laws, k), parts[1].reshape(n_laws, k), parts[2].reshape(n_laws, k)
+
+    def _sf(self, rows: IntArray, z: FloatArray) -> FloatArray:
+        """Survival of the laws `rows` at one z each, a few at a time so that they stay in cache."""
+        weight, location, scale = self._flat
+        out = np.empty(len(rows))
+        size = max(1, FLOATS_AT_ONCE // weight.shape[1])
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            some = rows[part]
+            standard = location[some]
+            with np.errstate(over="ignore"):
+                standard -= z[part, None]
+                standard /= scale[some]
+            out[part] = np.einsum("nk,nk->n", weight[some], ndtr(standard, out=standard))
+        return np.minimum(out, 1.0)  # the weights sum to one up to rounding
+
+    def _inverses(self, level: FloatArray) -> FloatArray:
+        """Inverses of the flat laws at m levels each."""
+        out = np.empty(level.shape)
+        m, k = level.shape[1], self.location.shape[2]
+        size = max(1, 2 * FLOATS_AT_ONCE // (m * max(k, 20)))
+        for start in range(0, len(level), size):
+            part = slice(start, start + size)
+            weight, location, scale = (values[part, None] for values in self._flat)
+            laws = MixtureDraws(weight, location, scale, self.repeats)
+            low, high = laws._ends(level[part])
+            guess, slope = laws._start(level[part])
+            out[part] = invert_smooth(laws._sf, level[part], low, high, guess, slope)
+        return out
+
+    def _ends(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Places below and above the inverses of all components."""
+        _, location, scale = self._flat
+        q = -ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        smallest, largest = (f(scale, axis=1, keepdims=True) * q for f in (np.min, np.max))
+        low = location.min(axis=1, keepdims=True) + np.minimum(smallest, largest)
+        return low, location.max(axis=1, keepdims=True) + np.maximum(smallest, largest)
+
+    def _start(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Inverse of the merged law, and how fast it grows with the normal quantile."""
+        weight, location, scale = (
+            part.reshape(len(level), self.repeats, -1) for part in self._flat
+        )
+        if self.repeats == 1:
+            weight, location, scale = (
+                np.swapaxes(part, 1, 2) for part in (weight, location, scale)
+            )
+        total = weight.sum(axis=1)
+        share = weight / np.where(total > 0, total, 1.0)[:, None, :]
+        centre = np.einsum("nrk,nrk->nk", share, location)
+        variance = np.einsum("nrk,nrk->nk", share, (location - centre[:, None, :]) ** 2 + scale**2)
+        spread = np.sqrt(variance)
+        q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        if total.shape[1] == 1:
+            return centre - spread * q, np.broadcast_to(spread, level.shape)
+        merged = MixtureDraws(total[:, None], centre[:, None], spread[:, None])
+        nearby = np.minimum(ndtr(q + 0.05), LARGEST_BELOW_ONE)
+        both = merged.inverses(np.hstack([level, nearby]))[:, 0]
+        guess, beside = both[:, : level.shape[1]], both[:, level.shape[1] :]
+        with np.errstate(invalid="ignore"):
+            return guess, np.abs(guess - beside) / 0.05
 
 
 @dataclass(frozen=True)
@@ -102,6 +191,22 @@ class TransformedDraws:
 
     def isf(self, level: FloatArray) -> FloatArray:
         return self.backward(self.draws.isf(level))
+
+    def inverses(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels per row; None where those of the inner laws are in closed form."""
+        inner = inverses(self.draws, level)
+        return None if inner is None else self._back(inner)
+
+    def _back(self, inner: FloatArray) -> FloatArray:
+        """Transform back without falling short of `inner` by rounding."""
+        value = self.backward(inner)
+        step = np.spacing(np.abs(value))
+        for _ in range(60):
+            short = (self.forward(value) < inner) & np.isfinite(value)
+            if not short.any():
+                break
+            value, step = np.where(short, value + step, value), 2 * step
+        return value
 
     def average(self) -> "TransformedDraws":
         """The mean of the laws, taken on the transformed scale, where its inverse is cheap."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @runtime_checkable
@@ -22,7 +23,9 @@ class LossDraws(Protocol):
     flat.
 
     A family may also offer ``average() -> LossDraws`` of one column, when the mean of its laws has
-    a faster inverse than the general one.
+    a faster inverse than the general one; and, when it is inverted by iteration,
+    ``inverses(level)``, which takes m levels per row, (n, m), returns (n, n_draws, m), and has
+    evaluated that survival is below the level there.
     """
 
     @property

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
+    from locuscore.engines._mdn import MDN
     from locuscore.engines._quantile import QuantileGrid
     from locuscore.engines._scale import Scale
 
@@ -15,11 +16,12 @@ _MODULES = {
     "Bagged": "_bagged",
     "Forest": "_forest",
     "Gaussian": "_gaussian",
+    "MDN": "_mdn",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
 }
 
-__all__ = ["Bagged", "Forest", "Gaussian", "QuantileGrid", "Scale", "default_engine"]
+__all__ = ["MDN", "Bagged", "Forest", "Gaussian", "QuantileGrid", "Scale", "default_engine"]
 
 
 def __getattr__(name: str) -> Any:
