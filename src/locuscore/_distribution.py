@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._draws import average, inverses
+from locuscore._draws import average, envelope, joint_isf
 from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
 
@@ -102,11 +102,11 @@ class LossDistribution:
 
     @cached_property
     def _reduced(self) -> LossDraws:
-        return average(self.draws) if self.gamma is None else self.draws
+        return average(self.draws) if self.gamma is None else envelope(self.draws, self._rank)
 
     @cached_property
     def _rank(self) -> IntArray:
-        n, n_draws = self._reduced.shape
+        n, n_draws = self.draws.shape
         if self.gamma is None:
             return np.ones(n, dtype=np.int64)
         return np.maximum(1, np.ceil(self.gamma * n_draws)).astype(np.int64)
@@ -152,13 +152,8 @@ class LossDistribution:
         """All levels of a row together, where the laws offer it and the floor plays no part."""
         if self.floor is not None and np.any((level > 0) & (level <= SMALLEST_SURVIVAL)):
             return None
-        values = inverses(self._reduced, level) if level.size else None
-        if values is None:
-            return None
-        if values.shape[1] > 1:
-            values.sort(axis=1)
-            values = np.take_along_axis(values, (values.shape[1] - self._rank)[:, None, None], 1)
-        return falling(np.where(level > 0, values[:, 0], np.inf), level)
+        values = joint_isf(self._reduced, level) if level.size else None
+        return None if values is None else falling(np.where(level > 0, values, np.inf), level)
 
     def _guarded_isf(self, level: FloatArray) -> FloatArray:
         bound = self._reduce(self._reduced.isf(level))

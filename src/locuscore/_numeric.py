@@ -166,7 +166,8 @@ def invert_smooth(
             break
         estimate = search.interpolate()
         place = SAME_PLACE * np.maximum(np.abs(estimate), 0.01 * search.slope)
-        done = search.is_right & (np.abs(estimate - search.estimate) <= 0.2 * place)
+        settled = np.abs(estimate - search.estimate) <= 0.5 * place
+        done = search.is_near & settled & (search.right - estimate <= place)
         answer[search.pair[done]] = search.right[done]
         search.estimate = estimate
         search = search.keep(~done)
@@ -194,7 +195,7 @@ class _Search:
     z: FloatArray
     q: FloatArray
     estimate: FloatArray  # where the latest polynomial took the level
-    is_right: BoolArray  # the latest trial is the right end, with survival next to the level
+    is_near: BoolArray  # the right end has survival next to the level
     is_poor: BoolArray  # the latest trial came no nearer
 
     @classmethod
@@ -258,7 +259,8 @@ class _Search:
             np.where(below, trial, self.right),
             np.where(below, self.left, trial),
         )
-        self.is_right = below & inside & (survival >= (1 - SAME_LEVEL) * self.level)
+        near = survival >= (1 - SAME_LEVEL) * self.level
+        self.is_near = np.where(below, near, self.is_near)
         q, known = _probit(survival) - self.target, np.abs(self.q)
         self.is_poor = np.abs(q) > known.min(axis=0)
         if len(self.z) < MOST_POINTS:
