@@ -247,7 +247,8 @@ def test_shapes(method, rng):
     row = np.array([[0.2, 0.4, 0.6]])
     assert function(row).shape == (4, 3)
     assert_close(function(np.repeat(row, 4, axis=0)), function(row))
-    assert_close(function(row)[:, 1], function(0.4))
+    # The average of normals is inverted by iteration, in which the levels of a row help each other.
+    assert_close(function(row)[:, 1], function(0.4), rtol=1e-11 if method in ("isf", "ppf") else 0)
     per_row = rng.uniform(0.1, 0.9, size=4)
     assert_close(function(per_row), function(per_row[:, None])[:, 0])
     assert function(np.empty((1, 0))).shape == (4, 0)

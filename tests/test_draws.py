@@ -19,6 +19,8 @@ from locuscore._draws import (
     TransformedDraws,
     WeightedDraws,
     average,
+    envelope,
+    joint_isf,
     smallest_scale,
 )
 from locuscore._protocols import LossDraws
@@ -321,3 +323,79 @@ def test_weighted_draws_of_agreeing_parts_are_certain():
     draws = WeightedDraws([part] * 10, np.full(10, 0.1))
     assert draws.sf(np.array([[0.5]])).item() == 1.0
     assert_close(draws.isf(np.array([[1.0]])).item(), 1.0)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 7])
+def test_envelope_of_mixtures_is_the_order_statistic_of_the_draws(rank, rng):
+    draws = _mixture(rng, n_draws=7)
+    ranks = np.full(40, rank)
+    law = envelope(draws, ranks)
+    z = rng.normal(5.0, 3.0, size=(40, 1))
+    assert law.shape == (40, 1)
+    assert_close(law.sf(z)[:, 0], np.sort(draws.sf(z), axis=1)[:, -rank])
+    levels = np.tile([0.9, 0.3, 0.01], (40, 1))
+    bound = joint_isf(law, levels)
+    for j in range(3):
+        inverses = draws.isf(levels[:, [j]])
+        assert_close(bound[:, j], np.sort(inverses, axis=1)[:, -rank], rtol=1e-11)
+        assert_close(law.isf(levels[:, [j]])[:, 0], bound[:, j])
+
+
+def test_envelope_of_equal_mixtures_is_the_mixture(rng):
+    one = _mixture(rng, n_draws=1)
+    parts = (np.repeat(part, 6, axis=1) for part in (one.weight, one.location, one.scale))
+    law = envelope(MixtureDraws(*parts), rng.integers(1, 7, size=40))
+    level = np.full((40, 1), 0.1)
+    assert_close(law.isf(level), one.isf(level))
+
+
+def test_envelope_gives_up_on_trials_in_time(rng, monkeypatch):
+    from locuscore import _draws
+
+    draws, ranks = _mixture(rng, n_draws=7), np.full(40, 3)
+    level = np.full((40, 1), 0.1)
+    expected = envelope(draws, ranks).isf(level)
+    monkeypatch.setattr(_draws, "MOST_TRIALS", 1)
+    assert_close(envelope(draws, ranks).isf(level), expected, rtol=1e-11)
+
+
+def test_closed_forms_have_no_envelope_of_their_own(rng):
+    draws = NormalDraws(np.zeros((2, 3)), np.ones((2, 3)))
+    assert envelope(draws, np.ones(2, dtype=int)) is draws
+    assert joint_isf(draws, np.full((2, 4), 0.1)) is None
+    moved = TransformedDraws(draws, np.log1p, np.expm1)
+    assert joint_isf(moved, np.full((2, 4), 0.1)) is None
+
+
+@pytest.mark.parametrize("shift", [-2000.0, -30.0, 0.0, 30.0])
+def test_transformed_inverses_never_fall_short(shift, rng):
+    """Far below, the inverse overflows; the lowest number stands for it."""
+
+    def forward(z):
+        return np.copysign(np.log1p(np.abs(z)), z)
+
+    def backward(t):
+        with np.errstate(over="ignore"):
+            return np.copysign(np.expm1(np.abs(t)), t)
+
+    inner = _mixture(rng)
+    inner = MixtureDraws(inner.weight, inner.location + shift, inner.scale)
+    dist = LossDistribution(TransformedDraws(inner, forward, backward))
+    levels = np.array([[0.9, 0.5, 0.1, 1e-4]])
+    bound = dist.isf(levels)
+    assert np.isfinite(bound).all()
+    assert (dist.sf(bound) < levels).all()
+
+
+def test_survival_of_a_mixture_never_exceeds_one(rng):
+    draws = _mixture(rng, n=500)
+    assert draws.sf(np.full((500, 1), -1e3)).max() <= 1.0
+
+
+def test_survival_of_a_mixture_does_not_depend_on_the_other_rows(rng):
+    draws = average(_mixture(rng, n=50, n_draws=20))
+    z = rng.normal(5.0, 3.0, size=(50, 1))
+    together = draws.sf(z)
+    for i in range(50):
+        alone = MixtureDraws(draws.weight[[i]], draws.location[[i]], draws.scale[[i]])
+        assert_close(alone.sf(z[[i]]), together[[i]])

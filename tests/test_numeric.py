@@ -6,7 +6,14 @@ from scipy.special import ndtr
 
 from helpers import assert_close
 from locuscore import _numeric
-from locuscore._numeric import invert, kth_largest, raise_until_below, row_blocks
+from locuscore._numeric import (
+    falling,
+    invert,
+    invert_smooth,
+    kth_largest,
+    raise_until_below,
+    row_blocks,
+)
 
 
 class Counted:
@@ -16,9 +23,9 @@ class Counted:
         self.function = function
         self.calls = 0
 
-    def __call__(self, z):
+    def __call__(self, *arguments):
         self.calls += 1
-        return self.function(z)
+        return self.function(*arguments)
 
 
 def as_column(values):
@@ -158,3 +165,60 @@ def test_a_guess_of_the_next_jump_changes_nothing_but_the_cost(guess, rng):
     assert_close(found, expected)
     assert plain.calls > 45
     assert guided.calls < (30 if guess in ("right", "ulp") else 1.6 * plain.calls)
+
+
+def _smooth(sf, level, low, high, guess, slope=1.0):
+    """Solve for the levels of one law, known at any array of places."""
+    level = np.asarray(level, dtype=float).reshape(1, -1)
+    ends = (np.full(level.shape, float(value)) for value in (low, high, guess, slope))
+    counted = Counted(lambda rows, z: sf(z))
+    return invert_smooth(counted, level, *ends)[0], counted.calls
+
+
+@pytest.mark.parametrize("guess", [-3.0, 1.9, 2.0, 7.0])
+@pytest.mark.parametrize("slope", [0.1, 0.7, 5.0])
+def test_invert_smooth_finds_a_normal_law_from_anywhere(guess, slope):
+    levels = np.array([0.9, 0.5, 0.1, 1e-6])
+    sf = lambda z: ndtr((2.0 - z) / 0.7)  # noqa: E731
+    for level in levels:
+        result, calls = _smooth(sf, [level], -40, 40, guess, slope)
+        expected = _bisection(sf, level, np.array([-40.0]), np.array([40.0]))
+        assert_close(result, expected, rtol=1e-11)
+        assert (sf(result) < level).all()
+        assert calls <= 12
+    together, calls = _smooth(sf, levels, -40, 40, guess, slope)
+    assert_close(together, _bisection(sf, levels, np.full(4, -40.0), np.full(4, 40.0)), rtol=1e-11)
+    assert calls <= 12
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(-5, 5), st.floats(-12, 2), st.floats(0.05, 1)), min_size=1, max_size=5
+    ),
+    st.lists(st.floats(1e-9, 0.999), min_size=1, max_size=7),
+    st.floats(-10, 10),
+)
+def test_invert_smooth_ends_just_right_of_the_crossing(parts, levels, guess):
+    """Components may be so narrow that the law is a staircase."""
+    location, log_scale, weight = np.array(parts).T
+    scale, weight = np.exp(log_scale), weight / weight.sum()
+    sf = lambda z: ndtr((location - z[:, None]) / scale) @ weight  # noqa: E731
+    result, _ = _smooth(sf, levels, -60, 60, guess)
+    assert (sf(result) < levels).all()
+    nearby = 1e-9 * (1 + np.abs(result))
+    assert (sf(result - nearby) >= np.array(levels) * (1 - 1e-12)).all()
+
+
+def test_invert_smooth_leaves_infinite_ends_alone():
+    level = np.array([[0.0, 0.3]])
+    low, high = np.array([[np.inf, -9.0]]), np.array([[np.inf, 9.0]])
+    guess = np.array([[np.inf, 0.0]])
+    result = invert_smooth(lambda rows, z: ndtr(-z), level, low, high, guess, np.ones((1, 2)))
+    assert np.isposinf(result[0, 0])
+    assert_close(ndtr(-result[0, 1]), 0.3, rtol=1e-10)
+
+
+def test_falling_orders_the_values_by_level_and_joins_ties():
+    level = np.array([[0.1, 0.5, 0.1, 0.3, 0.9]])
+    value = np.array([[3.0, 1.0, 3.1, 0.9, 0.5]])
+    assert_close(falling(value, level), [[3.1, 1.0, 3.1, 1.0, 0.5]])

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._draws import average
-from locuscore._numeric import kth_largest, raise_until_below
+from locuscore._draws import average, envelope, joint_isf
+from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
 
 SMALLEST_SURVIVAL = 1e-300
@@ -82,7 +82,10 @@ class LossDistribution:
 
     def isf(self, level: FloatArray | float) -> FloatArray:
         """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
-        return self._columnwise(self._isf, level)
+        values = np.asarray(level, dtype=np.float64)
+        if values.ndim < 2:
+            return self._isf(np.broadcast_to(values, len(self))[:, None])[:, 0]
+        return self._isf(np.broadcast_to(values, (len(self), values.shape[1])))
 
     def ppf(self, probability: FloatArray | float) -> FloatArray:
         """Upper quantile: ``isf(1 - probability)``."""
@@ -99,11 +102,11 @@ class LossDistribution:
 
     @cached_property
     def _reduced(self) -> LossDraws:
-        return average(self.draws) if self.gamma is None else self.draws
+        return average(self.draws) if self.gamma is None else envelope(self.draws, self._rank)
 
     @cached_property
     def _rank(self) -> IntArray:
-        n, n_draws = self._reduced.shape
+        n, n_draws = self.draws.shape
         if self.gamma is None:
             return np.ones(n, dtype=np.int64)
         return np.maximum(1, np.ceil(self.gamma * n_draws)).astype(np.int64)
@@ -136,12 +139,24 @@ class LossDistribution:
         return np.where(z >= self.support.high, 0.0, survival)
 
     def _isf(self, level: FloatArray) -> FloatArray:
-        bound = self._reduce(self._reduced.isf(level))
-        if self.floor is not None:
-            bound = np.maximum(bound, self.floor.isf(level))
-        bound = np.where(level > 0, raise_until_below(self._raw_sf, level, bound), np.inf)
+        bound = self._joint_isf(level)
+        if bound is None:
+            bound = self._columnwise(self._guarded_isf, level)
         points = self.support.points
         if points is not None:
             attainable = np.searchsorted(points, bound, side="right") - 1
             return points[np.maximum(attainable, 0)]
         return np.clip(bound, self.support.low, self.support.high)
+
+    def _joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """All levels of a row together, where the laws offer it and the floor plays no part."""
+        if self.floor is not None and np.any((level > 0) & (level <= SMALLEST_SURVIVAL)):
+            return None
+        values = joint_isf(self._reduced, level) if level.size else None
+        return None if values is None else falling(np.where(level > 0, values, np.inf), level)
+
+    def _guarded_isf(self, level: FloatArray) -> FloatArray:
+        bound = self._reduce(self._reduced.isf(level))
+        if self.floor is not None:
+            bound = np.maximum(bound, self.floor.isf(level))
+        return np.where(level > 0, raise_until_below(self._raw_sf, level, bound), np.inf)

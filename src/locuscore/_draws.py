@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from locuscore._numeric import invert
-from locuscore._protocols import FloatArray, LossDraws
+from locuscore._numeric import LARGEST_BELOW_ONE, SMALLEST_FLOAT, invert, invert_smooth, kth_largest
+from locuscore._protocols import FloatArray, IntArray, LossDraws
 
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
 SMALLEST_RELATIVE_SCALE = 1e-9
-LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
-SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
+MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
+FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
 
 
 def smallest_scale(z: FloatArray) -> float:
@@ -32,6 +32,21 @@ def average(draws: LossDraws) -> LossDraws:
         return draws
     own: Any = getattr(draws, "average", None)
     return AverageDraws(draws) if own is None else own()
+
+
+def envelope(draws: LossDraws, rank: IntArray) -> LossDraws:
+    """Return each row's `rank`-th largest survival as a law of its own, or the draws as they are.
+
+    The inverse of that law is the rank-th largest inverse, which is simple where inverses are.
+    """
+    own: Any = getattr(draws, "envelope", None)
+    return draws if own is None else own(rank)
+
+
+def joint_isf(draws: LossDraws, level: FloatArray) -> FloatArray | None:
+    """Return the inverses at m levels per row, (n, m), where the family finds them together."""
+    own: Any = getattr(draws, "joint_isf", None)
+    return None if own is None else own(level)
 
 
 @dataclass(frozen=True)
@@ -53,14 +68,27 @@ class NormalDraws:
         # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
         return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
 
+    def average(self) -> "MixtureDraws":
+        """The mean of the laws, a mixture with equal weights."""
+        n, n_draws = self.shape
+        # In full, not broadcast: sums must round alike for all rows and for some of them.
+        weight = np.full((n, 1, n_draws), 1.0 / n_draws)
+        return MixtureDraws(weight, self.location[:, None], self.scale[:, None], n_draws)
+
 
 @dataclass(frozen=True)
 class MixtureDraws:
-    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K)."""
+    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
+
+    The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
+    Merging the versions of each kind gives a cheap law near to this one, from which its inversion
+    starts.
+    """
 
     weight: FloatArray
     location: FloatArray
     scale: FloatArray
+    repeats: int = 1
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,13 +96,19 @@ class MixtureDraws:
 
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            standard = (self.location - np.asarray(z)[:, :, None]) / self.scale
-        return np.einsum("nsk,nsk->ns", self.weight, ndtr(standard))
+            standard = self.location - np.asarray(z)[:, :, None]
+            standard /= self.scale
+        ndtr(standard, out=standard)
+        # Not a matrix product: that would round by the number of rows. Weights sum to about one.
+        return np.minimum(np.einsum("nsk,nsk->ns", self.weight, standard), 1.0)
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
-        parts = NormalDraws(self.location, self.scale).isf(level[:, :, None])
-        return invert(self.sf, level, parts.min(axis=2), parts.max(axis=2))
+        return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
+
+    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels per row of a stack of one."""
+        return self._inverses(level) if self.shape[1] == 1 else None
 
     def average(self) -> "MixtureDraws":
         """Pool the components of all draws, which is the mean of the laws."""
@@ -82,7 +116,147 @@ class MixtureDraws:
         weight, location, scale = (
             part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
         )
-        return MixtureDraws(weight / n_draws, location, scale)
+        return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
+
+    def envelope(self, rank: IntArray) -> "EnvelopeDraws":
+        """The rank-th largest survival of each row, inverted once instead of once per draw."""
+        return EnvelopeDraws(self, rank)
+
+    @cached_property
+    def _flat(self) -> "MixtureDraws":
+        """The same laws, one per row."""
+        shape = (self.shape[0] * self.shape[1], 1, self.location.shape[2])
+        weight, location, scale = (
+            part.reshape(shape) for part in (self.weight, self.location, self.scale)
+        )
+        return MixtureDraws(weight, location, scale, self.repeats)
+
+    def _take(self, rows: IntArray | slice) -> "MixtureDraws":
+        return MixtureDraws(self.weight[rows], self.location[rows], self.scale[rows], self.repeats)
+
+    def _inverses(self, level: FloatArray) -> FloatArray:
+        """Inverses at m levels of each law, (laws, m)."""
+        out = np.empty(level.shape)
+        size = max(1, FLOATS_AT_ONCE // (10 * level.shape[1]))
+        for start in range(0, len(level), size):
+            part = slice(start, start + size)
+            laws = self._flat._take(part)
+            out[part] = invert_smooth(
+                laws._sf, level[part], *laws._ends(level[part]), *laws._start(level[part])
+            )
+        return out
+
+    def _sf(self, rows: IntArray, z: FloatArray) -> FloatArray:
+        """Survival of the laws `rows` at one z each, a few at a time so that they stay in cache."""
+        out = np.empty(len(rows))
+        size = max(1, FLOATS_AT_ONCE // self.location.shape[2])
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            out[part] = self._take(rows[part]).sf(z[part, None])[:, 0]
+        return out
+
+    def _ends(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Places below and above the inverses of all components."""
+        location, scale = self._flat.location[:, 0], self._flat.scale[:, 0]
+        q = -ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        smallest, largest = (f(scale, axis=1, keepdims=True) * q for f in (np.min, np.max))
+        low = location.min(axis=1, keepdims=True) + np.minimum(smallest, largest)
+        return low, location.max(axis=1, keepdims=True) + np.maximum(smallest, largest)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each law, (laws, 1)."""
+        laws = self._flat
+        merged = MixtureDraws(
+            laws.weight, laws.location, laws.scale, laws.weight.shape[2]
+        )._merged()
+        return merged.location[:, 0], merged.scale[:, 0]
+
+    def _merged(self) -> "MixtureDraws":
+        """One component per kind, with the mean and the variance of all its versions."""
+        n, _, k = self.location.shape
+        shape = (n, self.repeats, k // self.repeats)
+        weight, location, scale = (
+            part.reshape(shape) for part in (self.weight, self.location, self.scale)
+        )
+        total = weight.sum(axis=1, keepdims=True)
+        share = weight / np.where(total > 0, total, 1.0)
+        centre = np.einsum("nrk,nrk->nk", share, location)[:, None]
+        variance = np.einsum("nrk,nrk->nk", share, (location - centre) ** 2 + scale**2)[:, None]
+        return MixtureDraws(total, centre, np.sqrt(variance))
+
+    def _start(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A guess of the inverse, and how fast it grows with the normal quantile."""
+        q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        if self.repeats in (1, self.location.shape[2]):
+            centre, spread = self._moments()
+            return centre - spread * q, np.broadcast_to(spread, level.shape)
+        nearby = np.minimum(ndtr(q + 0.05), LARGEST_BELOW_ONE)
+        both = self._merged()._inverses(np.hstack([level, nearby]))
+        guess, beside = np.hsplit(both, 2)
+        with np.errstate(invalid="ignore"):
+            return guess, np.abs(guess - beside) / 0.05
+
+
+@dataclass(frozen=True)
+class EnvelopeDraws:
+    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,)."""
+
+    draws: MixtureDraws
+    rank: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.draws.shape[0], 1)
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        return kth_largest(self.draws.sf(z), self.rank)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        return self.joint_isf(np.broadcast_to(level, self.shape))
+
+    def joint_isf(self, level: FloatArray) -> FloatArray:
+        """Inverses at m levels per row.
+
+        The answer is the inverse of one draw. At a trial, take the draw with the rank-th largest
+        survival there; its own inverse is the next trial, until it has that rank itself.
+        """
+        n, n_draws = self.draws.shape
+        centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
+        q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        guess = [kth_largest(centre - spread * column[:, None], self.rank) for column in q.T]
+        z, pair = np.hstack(guess).ravel(), np.arange(level.size)
+        answer, at, draw = z.copy(), level.ravel(), np.full(z.shape, -1)
+        pair = pair[np.isfinite(z)]
+        for _ in range(MOST_TRIALS):
+            rows = pair // level.shape[1]
+            survival, following, own = self._ranked(rows, answer[pair], draw[pair])
+            # Not above the level, and not below the draw that comes down to it here.
+            is_open = (survival >= at[pair]) | (survival < own)
+            pair, rows, following = pair[is_open], rows[is_open], following[is_open]
+            if not len(pair):
+                break
+            draw[pair] = following
+            laws = self.draws._flat._take(rows * n_draws + following)
+            answer[pair] = laws._inverses(at[pair, None])[:, 0]
+        else:
+            rows = pair // level.shape[1]
+            inverses = self.draws._take(rows).isf(at[pair, None])
+            answer[pair] = kth_largest(inverses, self.rank[rows])[:, 0]
+        return answer.reshape(level.shape)
+
+    def _ranked(
+        self, rows: IntArray, z: FloatArray, draw: IntArray
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Survival of the ranked draw of each row at z, which draw that is, and that of `draw`."""
+        survival, index, own = np.empty(len(rows)), np.empty_like(rows), np.empty(len(rows))
+        size = max(1, FLOATS_AT_ONCE // self.draws.location[0].size)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            values = self.draws._take(rows[part]).sf(z[part, None])
+            ranked = kth_largest(values, self.rank[rows[part]])
+            survival[part], index[part] = ranked[:, 0], np.argmax(values == ranked, axis=1)
+            own[part] = values[np.arange(len(values)), draw[part]]
+        return survival, index, np.where(draw < 0, np.inf, own)
 
 
 @dataclass(frozen=True)
@@ -103,9 +277,30 @@ class TransformedDraws:
     def isf(self, level: FloatArray) -> FloatArray:
         return self.backward(self.draws.isf(level))
 
+    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels per row; None where those of the inner laws are in closed form."""
+        inner = joint_isf(self.draws, level)
+        return None if inner is None else self._back(inner)
+
+    def _back(self, inner: FloatArray) -> FloatArray:
+        """Transform back without falling short of `inner` by rounding or overflow."""
+        value = np.maximum(self.backward(inner), np.finfo(np.float64).min)
+        with np.errstate(over="ignore"):
+            step = np.spacing(np.abs(value))
+        for _ in range(60):
+            short = (self.forward(value) < inner) & np.isfinite(value)
+            if not short.any():
+                break
+            value, step = np.where(short, value + step, value), 2 * step
+        return value
+
     def average(self) -> "TransformedDraws":
         """The mean of the laws, taken on the transformed scale, where its inverse is cheap."""
         return TransformedDraws(average(self.draws), self.forward, self.backward)
+
+    def envelope(self, rank: IntArray) -> "TransformedDraws":
+        """The envelope of the inner laws: an increasing function keeps the order of survivals."""
+        return TransformedDraws(envelope(self.draws, rank), self.forward, self.backward)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ class LossDraws(Protocol):
     ``isf(level) = sup{z : sf(z) >= level}`` is the *upper* inverse, the right end where a law is
     flat.
 
-    A family may also offer ``average() -> LossDraws`` of one column, when the mean of its laws has
-    a faster inverse than the general one.
+    A family may also offer ``average()`` and ``envelope(rank)``, stacks of one, when the mean or
+    the rank-th largest of its survivals has a faster inverse than the general one. A stack of one
+    that is inverted by iteration may offer ``joint_isf(level)`` for m levels per row, (n, m); it
+    has evaluated that survival is below the level at what it returns.
     """
 
     @property

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from locuscore.engines._ensemble import Ensemble
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
+    from locuscore.engines._mdn import MDN
     from locuscore.engines._pymc_bart import PyMCBART
     from locuscore.engines._quantile import QuantileGrid
     from locuscore.engines._scale import Scale
@@ -28,6 +29,7 @@ _MODULES = {
     "Forest": "_forest",
     "FromSkpro": "_skpro",
     "Gaussian": "_gaussian",
+    "MDN": "_mdn",
     "PyMCBART": "_pymc_bart",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
@@ -44,6 +46,7 @@ _EXTRAS = {
 
 __all__ = [
     "BART",
+    "MDN",
     "Auto",
     "Bagged",
     "EngineSelection",

@@ -1,0 +1,146 @@
+"""The network behind MDN: one hidden layer with dropout, trained by maximum likelihood."""
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+
+from locuscore._protocols import FloatArray, IntArray
+
+SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
+LARGEST_LOGIT = 15.0
+LOG_SCALES = (-7.0, 4.0)
+HELD_OUT_PASSES = 20
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained."""
+
+    n_components: int
+    dropout: float
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    max_epochs: int
+    patience: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The weights of the best epoch, and the held-out loss after each."""
+
+    weights: list[FloatArray]
+    best_epoch: int
+    history: list[float]
+
+
+def train(
+    how: Training,
+    S: FloatArray,
+    t: FloatArray,
+    masks: FloatArray,
+    held_out: IntArray,
+    seed: int,
+) -> Trained:
+    """Fit the weights on the other rows; keep those with the best likelihood of the held-out ones.
+
+    The held-out likelihood is that of the average over the first masks. All randomness comes from
+    a generator of its own, so torch's global one stays as it was.
+    """
+    random = torch.Generator().manual_seed(seed)
+    network = [part.to(how.device) for part in _initial(S, t, how, masks.shape[1], random)]
+    optimiser = torch.optim.AdamW(
+        [part.requires_grad_() for part in network],
+        lr=how.learning_rate,
+        weight_decay=how.weight_decay,
+    )
+    x, y = (torch.as_tensor(part, dtype=torch.float32, device=how.device) for part in (S, t))
+    passes = torch.as_tensor(masks[:HELD_OUT_PASSES, None], dtype=torch.float32, device=how.device)
+    rest = np.setdiff1d(np.arange(len(t)), held_out)
+    rows = torch.as_tensor(rest if len(rest) else held_out)
+    best, best_epoch, history = [part.detach().clone() for part in network], 0, list[float]()
+    for epoch in _track(range(how.max_epochs)):
+        for batch in torch.split(rows[torch.randperm(len(rows), generator=random)], how.batch_size):
+            kept = torch.rand((len(batch), masks.shape[1]), generator=random) >= how.dropout
+            mask = (kept / (1.0 - how.dropout)).to(how.device)
+            loss = -log_density(network, x[batch], y[batch], mask).mean()
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(network, 5.0)
+            optimiser.step()
+        with torch.no_grad():
+            density = log_density(network, x[held_out], y[held_out], passes)
+            value = float(-(torch.logsumexp(density, 0) - math.log(len(passes))).mean())
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the held-out loss of MDN is {value} after epoch {epoch + 1}; try a smaller "
+                f"learning_rate than {how.learning_rate:g}, transform='log', or look for extreme "
+                "values among the signals."
+            )
+        history.append(value)
+        if value <= min(history):
+            best, best_epoch = [part.detach().clone() for part in network], epoch
+        elif epoch - best_epoch >= how.patience:
+            break
+    return Trained([part.cpu().double().numpy() for part in best], best_epoch, history)
+
+
+def _initial(
+    S: FloatArray, t: FloatArray, how: Training, n_hidden: int, random: torch.Generator
+) -> list[torch.Tensor]:
+    """Random hidden units; the laws start equal, with components at quantiles of the losses."""
+    k, n_in = how.n_components, S.shape[1]
+    hidden = (2 * torch.rand((n_in + 1, n_hidden), generator=random) - 1) / n_in**0.5
+    middle = np.quantile(t, (np.arange(k) + 0.5) / k)
+    bias = torch.as_tensor(np.concatenate([np.zeros(k), middle, np.full(k, -0.5)]))
+    return [hidden[:-1].clone(), hidden[-1].clone(), torch.zeros((n_hidden, 3 * k)), bias.float()]
+
+
+def log_density(
+    network: list[torch.Tensor], x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Log density of y under the mixture at x, for each mask on the hidden units."""
+    weight, bias, out, out_bias = network
+    values = (torch.relu(x @ weight + bias) * mask) @ out + out_bias
+    logit, location, log_scale = values.chunk(3, dim=-1)
+    scale = SMALLEST_SCALE + torch.exp(log_scale.clamp(*LOG_SCALES))
+    share = torch.log_softmax(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT), dim=-1)
+    standard = (y[:, None] - location) / scale
+    parts = -0.5 * standard**2 - torch.log(scale) - 0.5 * math.log(2 * math.pi)
+    return torch.logsumexp(share + parts, dim=-1)
+
+
+def mixture(
+    weights: list[FloatArray], S: FloatArray, masks: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weight, location and scale of the components, (rows, masks, components), in numpy."""
+    first, first_bias, out, out_bias = weights
+    hidden = np.maximum(S @ first + first_bias, 0.0)
+    # A mask on the hidden units is a mask on the rows of the next matrix, whatever the input.
+    masked = masks.T[:, :, None] * out[:, None, :]
+    shape = (len(S), len(masks), out.shape[1] // 3)
+    share, location, scale = (
+        (hidden @ part.reshape(len(out), -1)).reshape(shape) + bias
+        for part, bias in zip(np.split(masked, 3, axis=2), np.split(out_bias, 3), strict=True)
+    )
+    np.exp(np.clip(share, -LARGEST_LOGIT, LARGEST_LOGIT, out=share), out=share)
+    share /= (share @ np.ones(shape[2]))[:, :, None]
+    np.exp(np.clip(scale, *LOG_SCALES, out=scale), out=scale)
+    scale += SMALLEST_SCALE
+    return share, location, scale
+
+
+def _track(epochs: Iterable[int]) -> Iterable[int]:
+    """Show a bar while a person is watching, if rich is installed."""
+    if find_spec("rich") is None or sys.stderr is None or not sys.stderr.isatty():
+        return epochs
+    from rich.console import Console  # noqa: PLC0415 - optional
+    from rich.progress import track  # noqa: PLC0415
+
+    return track(epochs, "Training MDN", console=Console(stderr=True), transient=True)
