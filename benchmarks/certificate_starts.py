@@ -1,7 +1,7 @@
 """Where should a certificate start? Acceptance over ten shapes of the risk; prints two tables.
 
 Accepted shares are relative to the best single start of each shape and size, which needs the truth.
-The second table is the one the default starts of `certify_threshold` were chosen from. Its first two
+The second table is what the default starts of `certify_threshold` were chosen from. Its first two
 shapes are generators A and B of certificates.py, and they counted: 0.45 has a higher mean than 0.4
 at some sizes, and a larger part for the lower start would do as well on average, but cost A at
 1,000 rows. So a further table, printed first, has the default on six shapes that were not looked at
