@@ -10,8 +10,8 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules import counts_up_to
 from locuscore._sequential import allowed_bad, binomial_p_value, passes, rows_for, sequence_end
 
-# Shares of the rows at which sequences begin, and how delta is divided: chosen over ten
-# shapes of the risk by benchmarks/certificate_starts.py; nothing here knows the risk.
+# Shares of the rows at which sequences begin, and how delta is divided. Compared over ten
+# shapes of the risk in benchmarks/certificate_starts.py; docs/rules.md says where they are weak.
 FIRST_SHARE = 0.4
 NEXT_SHARE = 0.25
 LOWER_PART = 0.1
