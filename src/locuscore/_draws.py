@@ -215,18 +215,34 @@ class EnvelopeDraws:
         return self.joint_isf(np.broadcast_to(level, self.shape))
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
-        """Inverses at m levels per row.
-
-        The answer is the inverse of one draw. At a trial, take the draw with the rank-th largest
-        survival there; its own inverse is the next trial, until it has that rank itself.
-        """
+        """Inverses at m levels per row; every third level corrects the guesses for the others."""
         n, n_draws = self.draws.shape
         centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
+        order = np.argsort(level, axis=1)
+        level = np.take_along_axis(level, order, axis=1)
         q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
-        guess = [kth_largest(centre - spread * column[:, None], self.rank) for column in q.T]
-        z, pair = np.hstack(guess).ravel(), np.arange(level.size)
-        answer, at, draw = z.copy(), level.ravel(), np.full(z.shape, -1)
-        pair = pair[np.isfinite(z)]
+        guess = np.hstack([kth_largest(centre - spread * t[:, None], self.rank) for t in q.T])
+        solved, out = self._solve(level[:, ::3], guess[:, ::3]), np.empty(level.shape)
+        with np.errstate(invalid="ignore"):
+            shift = np.nan_to_num(solved - guess[:, ::3])
+        rest = np.flatnonzero(np.arange(level.shape[1]) % 3)
+        before, share = rest // 3, rest % 3 / 3
+        after = np.minimum(before + 1, shift.shape[1] - 1)
+        guess[:, rest] += (1 - share) * shift[:, before] + share * shift[:, after]
+        np.put_along_axis(out, order[:, ::3], solved, axis=1)
+        others = self._solve(level[:, rest], guess[:, rest])
+        np.put_along_axis(out, order[:, rest], others, axis=1)
+        return out
+
+    def _solve(self, level: FloatArray, guess: FloatArray) -> FloatArray:
+        """Find the draw whose inverse is the answer.
+
+        At a trial, take the draw with the rank-th largest survival there; its own inverse is the
+        next trial, until it has that rank itself.
+        """
+        n_draws = self.draws.shape[1]
+        answer, at, draw = guess.flatten(), level.ravel(), np.full(guess.size, -1)
+        pair = np.flatnonzero(np.isfinite(answer))
         for _ in range(MOST_TRIALS):
             rows = pair // level.shape[1]
             survival, following, own = self._ranked(rows, answer[pair], draw[pair])

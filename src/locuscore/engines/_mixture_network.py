@@ -94,12 +94,18 @@ def train(
 def _initial(
     S: FloatArray, t: FloatArray, how: Training, n_hidden: int, random: torch.Generator
 ) -> list[torch.Tensor]:
-    """Random hidden units; the laws start equal, with components at quantiles of the losses."""
-    k, n_in = how.n_components, S.shape[1]
-    hidden = (2 * torch.rand((n_in + 1, n_hidden), generator=random) - 1) / n_in**0.5
+    """Random weights; the components start at quantiles of the losses."""
+
+    def uniform(n_in: int, n_out: int) -> torch.Tensor:
+        return (2 * torch.rand((n_in, n_out), generator=random) - 1) / n_in**0.5
+
+    k = how.n_components
     middle = np.quantile(t, (np.arange(k) + 0.5) / k)
     bias = torch.as_tensor(np.concatenate([np.zeros(k), middle, np.full(k, -0.5)]))
-    return [hidden[:-1].clone(), hidden[-1].clone(), torch.zeros((n_hidden, 3 * k)), bias.float()]
+    first, first_bias = uniform(S.shape[1], n_hidden), uniform(S.shape[1], n_hidden)[0]
+    # Losses that are all equal have one law, whatever the row.
+    out = uniform(n_hidden, 3 * k) * float(np.ptp(t) > 0)
+    return [first, first_bias, out, bias.float()]
 
 
 def log_density(
