@@ -172,8 +172,8 @@ def many_rows() -> list[str]:
         "|---|---|---|---|---|",
         f"| average | {few:.1f} | {many:.1f} | {many / few:.1f} | {peak[0] / MEGABYTE:.0f} |",
         "",
-        "Rows are worked on in blocks of fixed size, so a million rows take ten times as long as "
-        "100,000 and no more memory, but for eight bytes per row of the result.",
+        "A million rows were not run. Rows are worked on in blocks of fixed size, so they should "
+        "take ten times as long as 100,000, and as much memory plus eight bytes per row.",
     ]
 
 
