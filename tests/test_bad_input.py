@@ -555,3 +555,11 @@ def test_text_that_the_fitting_rows_do_not_hold(seed, data):
     X = np.hstack([X.astype(object), rare])
     locus = Locus(zeros, engine=Forest(n_trees=5), random_state=seed).fit(X, y)
     assert np.isfinite(locus.loss_bound(X)).all()
+
+
+def test_text_is_no_number(data):
+    locus = quick().fit(*data)
+    with pytest.raises(TypeError, match="alpha must be a number"):
+        locus.loss_bound(data[0], "0.1")
+    with pytest.raises(TypeError, match="tau must be a number"):
+        locus.exceedance(data[0], ["5"])

@@ -271,3 +271,17 @@ def test_every_inverse_falls_below_its_level(seed, level):
         assert (dist.sf(dist.isf(level)) < level).all()
         z = rng.normal(2, 1, size=20)
         assert (z <= dist.isf(dist.tail(z))).all()
+
+
+@pytest.mark.parametrize("level", [np.nan, -0.1, 1.5])
+def test_levels_are_probabilities(level):
+    dist = LossDistribution(NormalDraws(np.zeros((3, 1)), np.ones((3, 1))))
+    with pytest.raises(ValueError, match="levels are probabilities, from 0 to 1"):
+        dist.isf(level)
+
+
+def test_a_wrong_shape_is_told_what_would_do():
+    dist = LossDistribution(NormalDraws(np.zeros((3, 1)), np.ones((3, 1))))
+    for method in (dist.isf, dist.sf):
+        with pytest.raises(ValueError, match=r"shape \(1, m\) or \(3, m\).*got shape \(2,\)"):
+            method([0.1, 0.2])

@@ -82,10 +82,11 @@ class LossDistribution:
 
     def isf(self, level: FloatArray | float) -> FloatArray:
         """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
-        values = np.asarray(level, dtype=np.float64)
-        if values.ndim < 2:
-            return self._isf(np.broadcast_to(values, len(self))[:, None])[:, 0]
-        return self._isf(np.broadcast_to(values, (len(self), values.shape[1])))
+        values = self._per_row(level)
+        if not np.all((values >= 0) & (values <= 1)):
+            raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
+        bound = self._isf(values)
+        return bound[:, 0] if np.ndim(level) < 2 else bound
 
     def ppf(self, probability: FloatArray | float) -> FloatArray:
         """Upper quantile: ``isf(1 - probability)``."""
@@ -114,12 +115,25 @@ class LossDistribution:
     def _columnwise(
         self, function: Callable[[FloatArray], FloatArray], argument: FloatArray | float
     ) -> FloatArray:
-        values = np.asarray(argument, dtype=np.float64)
-        if values.ndim < 2:
-            return function(np.broadcast_to(values, len(self))[:, None])[:, 0]
-        full = np.broadcast_to(values, (len(self), values.shape[1]))
+        full = self._per_row(argument)
         columns = [function(full[:, [j]]) for j in range(full.shape[1])]
-        return np.hstack(columns) if columns else np.empty(full.shape)
+        values = np.hstack(columns) if columns else np.empty(full.shape)
+        return values[:, 0] if np.ndim(argument) < 2 else values
+
+    def _per_row(self, argument: FloatArray | float) -> FloatArray:
+        """Return a scalar, one value per row or m values per row as an array (n, m)."""
+        values = np.asarray(argument, dtype=np.float64)
+        n = len(self)
+        if values.shape not in ((), (1,), (n,)) and (
+            values.ndim != 2 or values.shape[0] not in (1, n)
+        ):
+            raise ValueError(
+                f"expected a number, {n} numbers (one per row), or an array of shape (1, m) or "
+                f"({n}, m) for m numbers per row; got shape {values.shape}."
+            )
+        if values.ndim < 2:
+            return np.broadcast_to(values, n)[:, None]
+        return np.broadcast_to(values, (n, values.shape[1]))
 
     def _reduce(self, values: FloatArray) -> FloatArray:
         return values if values.shape[1] == 1 else kth_largest(values, self._rank)

@@ -319,12 +319,14 @@ class Locus(BaseEstimator):
             z = z_cal[rows]
             tails[rows] = dist.tail(z)
             # Free and deterministic: each row is covered at its own level, so k are at every alpha.
-            missed = z > dist.isf(tails[rows]) + 1e-9 * np.abs(z)
-            if missed.any() or np.isnan(tails[rows]).any():
+            broken = ~((tails[rows] >= 0) & (tails[rows] <= 1))
+            own = dist.isf(np.where(broken, 0.0, tails[rows]))
+            missed = broken | (z > own + 1e-9 * np.abs(z))
+            if missed.any():
                 raise RuntimeError(
                     f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls "
                     f"below the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf "
-                    "is not a number. Run locuscore.testing.check_engine on it."
+                    "is no probability. Run locuscore.testing.check_engine on it."
                 )
         self.tails_ = np.sort(tails)
 

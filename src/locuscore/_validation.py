@@ -54,10 +54,11 @@ def check_numbers(value: ArrayLike, name: str) -> FloatArray:
     """Return a scalar or a sequence of numbers as a float array."""
     try:
         values = np.asarray(value, dtype=np.float64)
+        is_text = np.asarray(value).dtype.kind in "US"
     except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} must be a number or a sequence of numbers; got {value!r}."
-        ) from None
+        is_text = True
+    if is_text:
+        raise TypeError(f"{name} must be a number or a sequence of numbers; got {value!r}.")
     if values.ndim > 1 or values.size == 0:
         raise ValueError(
             f"{name} must be a number or a non-empty one-dimensional sequence; "
