@@ -91,7 +91,7 @@ def paper(u: np.ndarray, bad: np.ndarray, rng: np.random.Generator) -> float:
 
 def mapie_controller(method: str, n_thresholds: int) -> Certify:
     """MAPIE's controller of precision: class 1 is "not bad", predicted where 1 - u is large."""
-    from mapie.risk_control import BinaryClassificationController  # noqa: PLC0415
+    from mapie.risk_control import BinaryClassificationController  # noqa: PLC0415 - optional
 
     def certify(u: np.ndarray, bad: np.ndarray, rng: np.random.Generator) -> float:
         controller = BinaryClassificationController(

@@ -64,7 +64,7 @@ def main() -> None:
             for _ in range(REPEATS)
         )
         score[name] = min(
-            seconds(lambda: bounds(fitted, S[N_FIT:]))  # noqa: B023
+            seconds(lambda: bounds(fitted, S[N_FIT:]))  # noqa: B023 - at once
             for _ in range(REPEATS)
         )
         ratios = fit[name] / fit["Forest"], score[name] / score["Forest"]

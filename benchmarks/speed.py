@@ -116,8 +116,8 @@ def many_rows() -> Iterator[str]:
         locus.loss_bound(X[:70_000])  # warm up
         few = seconds(lambda: locus.loss_bound(X[:200_000]))  # noqa: B023 - called at once
         with peak_memory() as peak:
-            many = seconds(lambda: locus.loss_bound(X))  # noqa: B023
-        few = (few + seconds(lambda: locus.loss_bound(X[-200_000:]))) / 2  # noqa: B023
+            many = seconds(lambda: locus.loss_bound(X))  # noqa: B023 - at once
+        few = (few + seconds(lambda: locus.loss_bound(X[-200_000:]))) / 2  # noqa: B023 - at once
         yield f"| {name} | {few:.1f} | {many:.1f} | {many / few:.1f} | {peak[0] / MEGABYTE:.0f} |"
 
 

@@ -124,7 +124,7 @@ def bounds() -> list[str]:
         pairs = []
         for _ in range(REPEATS):
             first = seconds(lambda: locus.loss_bound(X_new, 0.1))  # noqa: B023 - called at once
-            pairs.append((first, seconds(lambda: locus.loss_bound(X_new, ALPHAS))))  # noqa: B023
+            pairs.append((first, seconds(lambda: locus.loss_bound(X_new, ALPHAS))))  # noqa: B023 - now
         evaluations = f"{one:.1f} | {largest:.0f} | {ten:.1f}" if one else "closed form | |"
         ratio = median(second / first for first, second in pairs)
         cost = 1e3 * median(first for first, _ in pairs) / N_NEW

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     # Imported here: `--version` should not wait for it.
-    from locuscore import demo as demonstration  # noqa: PLC0415
+    from locuscore import demo as demonstration  # noqa: PLC0415 - needs an extra
 
     try:
         demonstration.run(demonstration.Setting(seed=options.seed), folder=options.output)

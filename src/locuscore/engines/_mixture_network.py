@@ -147,6 +147,6 @@ def _track(epochs: Iterable[int]) -> Iterable[int]:
     if find_spec("rich") is None or sys.stderr is None or not sys.stderr.isatty():
         return epochs
     from rich.console import Console  # noqa: PLC0415 - optional
-    from rich.progress import track  # noqa: PLC0415
+    from rich.progress import track  # noqa: PLC0415 - optional
 
     return track(epochs, "Training MDN", console=Console(stderr=True), transient=True)

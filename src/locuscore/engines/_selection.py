@@ -255,7 +255,7 @@ def _watched(items: list[Any]) -> Iterable[Any]:
         return items
     try:
         from rich.console import Console  # noqa: PLC0415 - optional
-        from rich.progress import track  # noqa: PLC0415
+        from rich.progress import track  # noqa: PLC0415 - optional
     except ModuleNotFoundError:
         return items
     return track(items, "comparing engines", console=Console(stderr=True), transient=True)
