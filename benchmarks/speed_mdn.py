@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression
 
 from locuscore import KNNGamma, Locus
-from locuscore._draws import EnvelopeDraws, MixtureDraws, NormalDraws
+from locuscore.draws import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.engines import MDN, Forest, Gaussian
 from speed import MEGABYTE, peak_memory
 

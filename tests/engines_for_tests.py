@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from locuscore._draws import NormalDraws
+from locuscore.draws import NormalDraws
 
 
 class ConstantNormal(BaseEstimator):

@@ -16,7 +16,7 @@ LAYERS = [
     {"_protocols"},
     {"_validation", "_random", "_optional", "_card"},
     {"_numeric", "_calibration", "_sequential", "metrics"},
-    {"_batch", "_curve", "_draws", "_plan", "_route", "_rules"},
+    {"_batch", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
     {"_losses", "_frames", "_gamma", "_certify"},
     {"_predictor"},
@@ -32,7 +32,7 @@ LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer
 ENGINES_MAY_IMPORT = {
     "_calibration",
     "_distribution",
-    "_draws",
+    "draws",
     "_numeric",
     "_optional",
     "_protocols",
@@ -101,8 +101,8 @@ def test_imports_point_one_way(path):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("_draws", "from locuscore._locus import Locus"),
-        ("_draws", "import locuscore._distribution"),
+        ("draws", "from locuscore._locus import Locus"),
+        ("draws", "import locuscore._distribution"),
         ("_losses", "from locuscore import Locus"),
         ("_validation", "def f():\n    from locuscore._frames import as_rows"),
         ("engines", "from locuscore._signals import fit_signals"),

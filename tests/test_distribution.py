@@ -10,8 +10,9 @@ import reference
 from helpers import assert_close
 from locuscore._calibration import calibrated_level, smallest_alpha
 from locuscore._distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
-from locuscore._draws import TAIL_INDEX, GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore._losses import finite_support
+from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
+from locuscore.draws._points import TAIL_INDEX
 
 ALPHAS = ("0.5", "0.25", "0.1", "0.05")
 gammas = st.floats(0.01, 0.99)

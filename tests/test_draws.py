@@ -7,8 +7,8 @@ from scipy.special import ndtr
 import reference
 from helpers import assert_close
 from locuscore._distribution import LossDistribution
-from locuscore._draws import (
-    TAIL_INDEX,
+from locuscore._protocols import LossDraws
+from locuscore.draws import (
     AverageDraws,
     GridDraws,
     MixtureDraws,
@@ -23,7 +23,7 @@ from locuscore._draws import (
     joint_isf,
     smallest_scale,
 )
-from locuscore._protocols import LossDraws
+from locuscore.draws._points import TAIL_INDEX
 
 # Few distinct values, negative ones and zero included, so that atoms, flats and ties are common.
 points = st.lists(st.integers(-3, 4).map(float), min_size=1, max_size=6)
@@ -350,12 +350,12 @@ def test_envelope_of_equal_mixtures_is_the_mixture(rng):
 
 
 def test_envelope_gives_up_on_trials_in_time(rng, monkeypatch):
-    from locuscore import _draws
+    from locuscore.draws import _normal
 
     draws, ranks = _mixture(rng, n_draws=7), np.full(40, 3)
     level = np.full((40, 1), 0.1)
     expected = envelope(draws, ranks).isf(level)
-    monkeypatch.setattr(_draws, "MOST_TRIALS", 1)
+    monkeypatch.setattr(_normal, "MOST_TRIALS", 1)
     assert_close(envelope(draws, ranks).isf(level), expected, rtol=1e-11)
 
 

@@ -11,8 +11,8 @@ import reference_metrics as slow
 from helpers import assert_binomial, assert_close
 from locuscore import metrics
 from locuscore._distribution import LossDistribution
-from locuscore._draws import NormalDraws
 from locuscore._losses import finite_support
+from locuscore.draws import NormalDraws
 
 ALL_OF_TWO_ARRAYS = {
     "coverage": metrics.coverage,

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._draws import average, envelope, joint_isf
 from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
+from locuscore.draws import average, envelope, joint_isf
 
 SMALLEST_SURVIVAL = 1e-300
 ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is not quite monotone

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
-from locuscore._draws import smallest_scale
 from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
 from locuscore._losses import Loss, describe_support, resolve_loss, resolve_support
-from locuscore._numeric import row_blocks
+from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds

@@ -14,6 +14,7 @@ NEGLIGIBLE_PLACE = 1e-15  # the same, relative to the first bracket: for roots c
 FIRST_GUESS = 12  # smooth laws are inverted by then; what is left has jumps
 SAME_LEVEL = 1e-7  # relative drop of a survival function inside it that is no jump
 LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
+SMALLEST_RELATIVE_SCALE = 1e-9
 SMALLEST_FLOAT = float(np.nextafter(0.0, 1.0))
 MOST_POINTS = 6  # of a law that a polynomial goes through
 MOST_ROUNDS = 10  # of interpolation, after which `invert` takes over
@@ -23,6 +24,12 @@ def kth_largest(values: FloatArray, k: IntArray) -> FloatArray:
     """Return the k-th largest value of each row (k counts from 1, one per row), as a column."""
     ordered = np.sort(values, axis=1)
     return np.take_along_axis(ordered, (values.shape[1] - k)[:, None], axis=1)
+
+
+def smallest_scale(z: FloatArray) -> float:
+    """Return a scale negligible beside the losses z, positive even if they are all equal."""
+    size = float(np.std(z)) or float(np.max(np.abs(z)))
+    return SMALLEST_RELATIVE_SCALE * (size or 1.0)
 
 
 def row_blocks(n: int, floats_per_row: int, most: int | None = None) -> Iterator[slice]:

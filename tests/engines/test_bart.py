@@ -10,8 +10,8 @@ import experiment
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus
 from locuscore._calibration import conformal_rank
-from locuscore._draws import NormalDraws, TransformedDraws
 from locuscore._validation import LocusWarning
+from locuscore.draws import NormalDraws, TransformedDraws
 from locuscore.metrics import pinball_loss
 from locuscore.testing import GENERATORS, check_engine
 

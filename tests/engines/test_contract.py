@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from locuscore._contracts import check_engine
-from locuscore._draws import NormalDraws, StepDraws
+from locuscore.draws import NormalDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from helpers import assert_close
 from locuscore import KNNGamma, Locus
 from locuscore._distribution import LossDistribution
-from locuscore._draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
+from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale, default_engine
 
 

@@ -16,7 +16,7 @@ from locuscore import KNNGamma, Locus, engines
 from locuscore._calibration import conformal_rank
 from locuscore._contracts import check_engine
 from locuscore._distribution import LossDistribution
-from locuscore._draws import EnvelopeDraws, MixtureDraws, TransformedDraws
+from locuscore.draws import EnvelopeDraws, MixtureDraws, TransformedDraws
 
 pytestmark = pytest.mark.extra
 ALPHAS = np.linspace(0.05, 0.5, 10)
@@ -196,7 +196,7 @@ def test_training_that_diverges_says_what_to_try(rng):
         ({"n_draws": 0}, "n_draws"),
         ({"n_components": 0}, "n_components"),
         ({"dropout": 1.0}, "dropout"),
-        ({"transform": "root"}, "'identity' or 'log'"),
+        ({"transform": "root"}, "one of .'identity', 'log', 'sqrt'."),
     ],
 )
 def test_bad_parameters_are_refused(parameters, message):
@@ -246,11 +246,12 @@ def test_odd_losses_give_bounds_that_are_numbers(kind, n, transform, rng):
             assert_close(bound, np.full(bound.shape, 3.0), rtol=1e-6)
 
 
-def test_the_log_scale_is_a_transform_of_mixtures(rng):
+@pytest.mark.parametrize("transform", ["sqrt", "log"])
+def test_other_scales_are_a_transform_of_mixtures(transform, rng):
     S, z = rows_and_losses(rng)
-    draws = small(transform="log").fit(S, z).predict_draws(S)
+    draws = small(transform=transform).fit(S, z).predict_draws(S)
     assert isinstance(draws, TransformedDraws)
-    assert draws.forward(np.median(z)) == np.log(2.0)
-    wide = np.array([-1e9, -3.0, -1e-12, 0.0, 1e-12, 0.7, 1e9])
+    assert abs(draws.forward(z).mean()) < 1e-12
+    wide = np.array([-1e9, -3.0, -0.01, 0.01, 0.7, 1e9])
     assert_close(draws.backward(draws.forward(wide)), wide, rtol=1e-12)
     assert (np.diff(draws.forward(wide)) > 0).all()

@@ -20,7 +20,7 @@ from experiment import (
 from helpers import assert_binomial
 from locuscore._calibration import conformal_rank
 from locuscore._distribution import LossDistribution
-from locuscore._draws import StepDraws
+from locuscore.draws import StepDraws
 
 SIZES_AND_ALPHAS = ((9, 0.1), (9, 0.3), (19, 0.5), (39, 0.1), (39, 0.02))
 

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import StackedDraws
 from locuscore._protocols import FloatArray, LossEngine
 from locuscore._random import seeded, spawn_seeds
+from locuscore.draws import StackedDraws
 
 
 class Bagged(BaseEstimator):

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from stochtree import BARTModel, Dataset, ForestContainer
 
-from locuscore._draws import NormalDraws, TransformedDraws
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, LossDraws
 from locuscore._random import spawn_seeds
 from locuscore._validation import check_no_missing
+from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
 from locuscore.engines._progress import status
 from locuscore.engines._target import Target
@@ -105,14 +105,14 @@ class BART(BaseEstimator):
         self.forests_.keep(self.n_draws)
         return self
 
-    def predict_draws(self, S: FloatArray) -> NormalDraws | TransformedDraws:
+    def predict_draws(self, S: FloatArray) -> LossDraws:
         """Return one law per row and kept draw."""
         check_is_fitted(self)
         check_no_missing(S, "BART")
         if S.shape[1] != self.n_signals_:  # stochtree would read beyond the rows
             raise ValueError(f"BART was fitted on {self.n_signals_} signals; got {S.shape[1]}.")
         location, variance = self.forests_.predict(S)
-        return self.target_.laws(location, np.sqrt(variance))
+        return self.target_.laws(NormalDraws(location, np.sqrt(variance)))
 
     def _settings(self, n: int) -> dict[str, dict[str, Any]]:
         """Parameters of the sampler for n losses of mean 0 and deviation 1."""

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import WeightedDraws
 from locuscore._protocols import FloatArray, LossEngine
 from locuscore._random import seeded, spawn_seeds
 from locuscore._validation import check_methods
+from locuscore.draws import WeightedDraws
 from locuscore.engines._folds import Law, fold_laws
 
 NEGLIGIBLE_WEIGHT = 1e-4  # such a member costs its time and changes nothing

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import StepDraws, smallest_scale
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._random import spawn_seeds
+from locuscore.draws import StepDraws, smallest_scale
 
 
 class Forest(BaseEstimator):

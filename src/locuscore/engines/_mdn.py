@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import MixtureDraws, TransformedDraws, smallest_scale
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._random import spawn_seeds
+from locuscore.draws import MixtureDraws
 from locuscore.engines._mixture_network import Training, mixture, train
-from locuscore.engines._transform import TransformName, transform_of
+from locuscore.engines._target import Target
 
 LARGEST_SIGNAL = 10.0  # in standard deviations; beyond it a network says nothing
 HELD_OUT_SHARE = 0.2
@@ -36,8 +36,7 @@ class MDN(BaseEstimator):
     dropout
         Share of hidden units switched off in each pass.
     transform
-        Scale of the loss: ``"identity"``, or ``"log"`` for ``sign(z) log1p(|z| / unit)`` with the
-        median loss of D1 as unit.
+        Scale of the loss: ``"identity"``, ``"sqrt"`` or ``"log"``, as for `BART`.
     learning_rate, weight_decay, batch_size, max_epochs, patience
         Of the training (AdamW); `patience` is the number of epochs without progress.
     device
@@ -53,7 +52,7 @@ class MDN(BaseEstimator):
         n_components: int = 5,
         n_hidden: int = 64,
         dropout: float = 0.4,
-        transform: TransformName = "identity",
+        transform: str = "identity",
         learning_rate: float = 2e-3,
         weight_decay: float = 1e-4,
         batch_size: int = 128,
@@ -84,9 +83,7 @@ class MDN(BaseEstimator):
             )
         _check_present(S)
         row_seed, mask_seed, seed = spawn_seeds(self.random_state, 3)
-        self.transform_ = transform_of(self.transform, z)
-        t = self.transform_.forward(z)
-        self.centre_, self.unit_ = float(np.mean(t)), max(float(np.std(t)), smallest_scale(t))
+        self.target_ = Target.learn(z, self.transform)
         self.signal_centre_, spread = S.mean(axis=0), S.std(axis=0)
         self.signal_unit_ = np.where(spread > 0, spread, 1.0)
         units = np.random.default_rng(mask_seed).random((self.n_draws, self.n_hidden))
@@ -100,13 +97,17 @@ class MDN(BaseEstimator):
             weight_decay=self.weight_decay,
             batch_size=self.batch_size,
             # Constant losses leave nothing to learn; components that drift apart would be noise.
-            max_epochs=self.max_epochs if np.ptp(t) > 0 else 0,
+            max_epochs=self.max_epochs if np.ptp(z) > 0 else 0,
             patience=self.patience,
             device=self.device,
         )
-        standard = (t - self.centre_) / self.unit_
         self.network_ = train(
-            how, self._standardise(S), standard, self.masks_, self.held_out_rows_, seed
+            how,
+            self._standardise(S),
+            self.target_.forward(z),
+            self.masks_,
+            self.held_out_rows_,
+            seed,
         )
         return self
 
@@ -114,14 +115,8 @@ class MDN(BaseEstimator):
         """Return one mixture of normal laws per row and mask."""
         check_is_fitted(self)
         _check_present(S)
-        weight, location, scale = mixture(self.network_.weights, self._standardise(S), self.masks_)
-        location *= self.unit_
-        location += self.centre_
-        scale *= self.unit_
-        draws = MixtureDraws(weight, location, scale)
-        if self.transform == "identity":
-            return draws
-        return TransformedDraws(draws, self.transform_.forward, self.transform_.backward)
+        parts = mixture(self.network_.weights, self._standardise(S), self.masks_)
+        return self.target_.laws(MixtureDraws(*parts))
 
     def _standardise(self, S: FloatArray) -> FloatArray:
         standard = (S - self.signal_centre_) / self.signal_unit_

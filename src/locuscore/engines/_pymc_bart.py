@@ -13,10 +13,10 @@ from numba import njit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import NormalDraws, TransformedDraws
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, LossDraws
 from locuscore._random import spawn_seeds
 from locuscore._validation import check_no_missing
+from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
 from locuscore.engines._target import Target
 
@@ -86,7 +86,7 @@ class PyMCBART(BaseEstimator):
         warn_if_apart(self.split_rhat_, "PyMCBART", "a larger n_samples or n_tune")
         return self
 
-    def predict_draws(self, S: FloatArray) -> NormalDraws | TransformedDraws:
+    def predict_draws(self, S: FloatArray) -> LossDraws:
         """Return one normal law per row and kept draw, by adding up the stored trees."""
         check_is_fitted(self)
         check_no_missing(S, "PyMCBART")
@@ -94,7 +94,7 @@ class PyMCBART(BaseEstimator):
         for j, draw in enumerate(self.trees_):
             for part, trees in enumerate(draw):
                 sums[part, :, j] = sum(tree.predict(S)[0] for tree in trees)
-        return self.target_.laws(sums[0], np.exp(sums[1]))
+        return self.target_.laws(NormalDraws(sums[0], np.exp(sums[1])))
 
 
 class Kept(list[Any]):

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import GridDraws, smallest_scale
 from locuscore._protocols import FloatArray
 from locuscore._random import seeded, spawn_seeds
+from locuscore.draws import GridDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
 
 

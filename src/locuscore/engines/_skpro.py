@@ -9,10 +9,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._draws import NormalDraws, smallest_scale
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._random import seeded, spawn_seeds
 from locuscore._validation import check_methods
+from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._skpro_laws import Losses, laws_of
 
 

@@ -11,15 +11,10 @@ from skpro.distributions import Empirical, LogNormal, Normal, TDistribution
 from skpro.distributions.adapters.scipy import _ScipyAdapter
 from skpro.distributions.base import BaseDistribution
 
-from locuscore._draws import (
-    NormalDraws,
-    StepDraws,
-    TransformedDraws,
-    power_tail,
-    power_tail_excess,
-)
 from locuscore._numeric import invert
 from locuscore._protocols import FloatArray, LossDraws
+from locuscore.draws import NormalDraws, StepDraws, TransformedDraws
+from locuscore.draws._points import power_tail, power_tail_excess
 
 TAIL_MASS = 0.001
 CLOSEST_TO_CERTAIN = 1e-6  # probabilities asked of a ppf stay this far from 0 and 1

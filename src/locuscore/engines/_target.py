@@ -1,12 +1,12 @@
-"""Losses on the scale a normal model sees: transformed, centred and divided by their spread."""
+"""Losses on the scale a model sees: transformed, centred and divided by their spread."""
 
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from locuscore._draws import NormalDraws, TransformedDraws, smallest_scale
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, LossDraws
+from locuscore.draws import MixtureDraws, NormalDraws, TransformedDraws, smallest_scale
 
 
 def _log(x: FloatArray) -> FloatArray:
@@ -69,9 +69,8 @@ class Target:
         """Inverse of `forward`."""
         return self.unit * TRANSFORMS[self.transform][1](self.centre + self.spread * u)
 
-    def laws(self, location: FloatArray, scale: FloatArray) -> NormalDraws | TransformedDraws:
-        """Laws of the loss that are normal on the model's scale; location and scale are (n, S)."""
+    def laws(self, draws: NormalDraws | MixtureDraws) -> LossDraws:
+        """Laws of the loss, given laws on the model's scale."""
         if self.transform == "identity":
-            size = self.unit * self.spread
-            return NormalDraws(self.unit * self.centre + size * location, size * scale)
-        return TransformedDraws(NormalDraws(location, scale), self.forward, self.backward)
+            return draws.moved(self.unit * self.centre, self.unit * self.spread)
+        return TransformedDraws(draws, self.forward, self.backward)

@@ -1,0 +1,248 @@
+"""Normal laws, their mixtures, and the gamma-envelope of mixtures."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from locuscore._numeric import LARGEST_BELOW_ONE, invert_smooth, kth_largest
+from locuscore._protocols import FloatArray, IntArray
+
+MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
+FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class NormalDraws:
+    """Normal laws: `location` and `scale`, each (n, S)."""
+
+    location: FloatArray
+    scale: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.location.shape[0], self.location.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return ndtr((self.location - z) / self.scale)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
+        return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+
+    def moved(self, offset: float, factor: float) -> "NormalDraws":
+        """Laws of ``offset + factor * Z``; factor is positive."""
+        return NormalDraws(offset + factor * self.location, factor * self.scale)
+
+    def average(self) -> "MixtureDraws":
+        """The mean of the laws, a mixture with equal weights."""
+        n, n_draws = self.shape
+        # In full, not broadcast: sums must round alike for all rows and for some of them.
+        weight = np.full((n, 1, n_draws), 1.0 / n_draws)
+        return MixtureDraws(weight, self.location[:, None], self.scale[:, None], n_draws)
+
+
+@dataclass(frozen=True)
+class MixtureDraws:
+    """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
+
+    The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
+    Merging the versions of each kind gives a cheap law near to this one, from which its inversion
+    starts.
+    """
+
+    weight: FloatArray
+    location: FloatArray
+    scale: FloatArray
+    repeats: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.location.shape[0], self.location.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            standard = self.location - np.asarray(z)[:, :, None]
+            standard /= self.scale
+        ndtr(standard, out=standard)
+        # Not a matrix product: that would round by the number of rows. Weights sum to about one.
+        return np.minimum(np.einsum("nsk,nsk->ns", self.weight, standard), 1.0)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
+
+    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels per row of a stack of one."""
+        return self._inverses(level) if self.shape[1] == 1 else None
+
+    def moved(self, offset: float, factor: float) -> "MixtureDraws":
+        """Laws of ``offset + factor * Z``; factor is positive."""
+        location, scale = offset + factor * self.location, factor * self.scale
+        return MixtureDraws(self.weight, location, scale, self.repeats)
+
+    def average(self) -> "MixtureDraws":
+        """Pool the components of all draws, which is the mean of the laws."""
+        n, n_draws, _ = self.location.shape
+        weight, location, scale = (
+            part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
+        )
+        return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
+
+    def envelope(self, rank: IntArray) -> "EnvelopeDraws":
+        """The rank-th largest survival of each row, inverted once instead of once per draw."""
+        return EnvelopeDraws(self, rank)
+
+    @cached_property
+    def _flat(self) -> "MixtureDraws":
+        """The same laws, one per row."""
+        shape = (self.shape[0] * self.shape[1], 1, self.location.shape[2])
+        weight, location, scale = (
+            part.reshape(shape) for part in (self.weight, self.location, self.scale)
+        )
+        return MixtureDraws(weight, location, scale, self.repeats)
+
+    def _take(self, rows: IntArray | slice) -> "MixtureDraws":
+        return MixtureDraws(self.weight[rows], self.location[rows], self.scale[rows], self.repeats)
+
+    def _inverses(self, level: FloatArray) -> FloatArray:
+        """Inverses at m levels of each law, (laws, m)."""
+        out = np.empty(level.shape)
+        size = max(1, FLOATS_AT_ONCE // (10 * level.shape[1]))
+        for start in range(0, len(level), size):
+            part = slice(start, start + size)
+            laws = self._flat._take(part)
+            out[part] = invert_smooth(
+                laws._sf, level[part], *laws._ends(level[part]), *laws._start(level[part])
+            )
+        return out
+
+    def _sf(self, rows: IntArray, z: FloatArray) -> FloatArray:
+        """Survival of the laws `rows` at one z each, a few at a time so that they stay in cache."""
+        out = np.empty(len(rows))
+        size = max(1, FLOATS_AT_ONCE // self.location.shape[2])
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            out[part] = self._take(rows[part]).sf(z[part, None])[:, 0]
+        return out
+
+    def _ends(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Places below and above the inverses of all components."""
+        location, scale = self._flat.location[:, 0], self._flat.scale[:, 0]
+        q = -ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        smallest, largest = (f(scale, axis=1, keepdims=True) * q for f in (np.min, np.max))
+        low = location.min(axis=1, keepdims=True) + np.minimum(smallest, largest)
+        return low, location.max(axis=1, keepdims=True) + np.maximum(smallest, largest)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each law, (laws, 1)."""
+        laws = self._flat
+        merged = MixtureDraws(
+            laws.weight, laws.location, laws.scale, laws.weight.shape[2]
+        )._merged()
+        return merged.location[:, 0], merged.scale[:, 0]
+
+    def _merged(self) -> "MixtureDraws":
+        """One component per kind, with the mean and the variance of all its versions."""
+        n, _, k = self.location.shape
+        shape = (n, self.repeats, k // self.repeats)
+        weight, location, scale = (
+            part.reshape(shape) for part in (self.weight, self.location, self.scale)
+        )
+        total = weight.sum(axis=1, keepdims=True)
+        share = weight / np.where(total > 0, total, 1.0)
+        centre = np.einsum("nrk,nrk->nk", share, location)[:, None]
+        variance = np.einsum("nrk,nrk->nk", share, (location - centre) ** 2 + scale**2)[:, None]
+        return MixtureDraws(total, centre, np.sqrt(variance))
+
+    def _start(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A guess of the inverse, and how fast it grows with the normal quantile."""
+        q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        if self.repeats in (1, self.location.shape[2]):
+            centre, spread = self._moments()
+            return centre - spread * q, np.broadcast_to(spread, level.shape)
+        nearby = np.minimum(ndtr(q + 0.05), LARGEST_BELOW_ONE)
+        both = self._merged()._inverses(np.hstack([level, nearby]))
+        guess, beside = np.hsplit(both, 2)
+        with np.errstate(invalid="ignore"):
+            return guess, np.abs(guess - beside) / 0.05
+
+
+@dataclass(frozen=True)
+class EnvelopeDraws:
+    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,)."""
+
+    draws: MixtureDraws
+    rank: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.draws.shape[0], 1)
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        return kth_largest(self.draws.sf(z), self.rank)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        return self.joint_isf(np.broadcast_to(level, self.shape))
+
+    def joint_isf(self, level: FloatArray) -> FloatArray:
+        """Inverses at m levels per row; every third level corrects the guesses for the others."""
+        n, n_draws = self.draws.shape
+        centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
+        order = np.argsort(level, axis=1)
+        level = np.take_along_axis(level, order, axis=1)
+        q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        guess = np.hstack([kth_largest(centre - spread * t[:, None], self.rank) for t in q.T])
+        solved, out = self._solve(level[:, ::3], guess[:, ::3]), np.empty(level.shape)
+        with np.errstate(invalid="ignore"):
+            shift = np.nan_to_num(solved - guess[:, ::3])
+        rest = np.flatnonzero(np.arange(level.shape[1]) % 3)
+        before, share = rest // 3, rest % 3 / 3
+        after = np.minimum(before + 1, shift.shape[1] - 1)
+        guess[:, rest] += (1 - share) * shift[:, before] + share * shift[:, after]
+        np.put_along_axis(out, order[:, ::3], solved, axis=1)
+        others = self._solve(level[:, rest], guess[:, rest])
+        np.put_along_axis(out, order[:, rest], others, axis=1)
+        return out
+
+    def _solve(self, level: FloatArray, guess: FloatArray) -> FloatArray:
+        """Find the draw whose inverse is the answer.
+
+        At a trial, take the draw with the rank-th largest survival there; its own inverse is the
+        next trial, until it has that rank itself.
+        """
+        n_draws = self.draws.shape[1]
+        answer, at, draw = guess.flatten(), level.ravel(), np.full(guess.size, -1)
+        pair = np.flatnonzero(np.isfinite(answer))
+        for _ in range(MOST_TRIALS):
+            rows = pair // level.shape[1]
+            survival, following, own = self._ranked(rows, answer[pair], draw[pair])
+            # Not above the level, and not below the draw that comes down to it here.
+            is_open = (survival >= at[pair]) | (survival < own)
+            pair, rows, following = pair[is_open], rows[is_open], following[is_open]
+            if not len(pair):
+                break
+            draw[pair] = following
+            laws = self.draws._flat._take(rows * n_draws + following)
+            answer[pair] = laws._inverses(at[pair, None])[:, 0]
+        else:
+            rows = pair // level.shape[1]
+            inverses = self.draws._take(rows).isf(at[pair, None])
+            answer[pair] = kth_largest(inverses, self.rank[rows])[:, 0]
+        return answer.reshape(level.shape)
+
+    def _ranked(
+        self, rows: IntArray, z: FloatArray, draw: IntArray
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Survival of the ranked draw of each row at z, which draw that is, and that of `draw`."""
+        survival, index, own = np.empty(len(rows)), np.empty_like(rows), np.empty(len(rows))
+        size = max(1, FLOATS_AT_ONCE // self.draws.location[0].size)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            values = self.draws._take(rows[part]).sf(z[part, None])
+            ranked = kth_largest(values, self.rank[rows[part]])
+            survival[part], index[part] = ranked[:, 0], np.argmax(values == ranked, axis=1)
+            own[part] = values[np.arange(len(values)), draw[part]]
+        return survival, index, np.where(draw < 0, np.inf, own)

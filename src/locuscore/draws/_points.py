@@ -1,0 +1,154 @@
+"""Laws made of points or quantiles, with a power tail beyond the last one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from locuscore._numeric import SMALLEST_FLOAT
+from locuscore._protocols import FloatArray
+
+TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
+
+
+def power_tail(excess: FloatArray, scale: FloatArray | float) -> FloatArray:
+    """Share of the tail's mass beyond `excess` above its start."""
+    with np.errstate(over="ignore", under="ignore"):
+        return (1.0 + np.maximum(excess, 0.0) / scale) ** -TAIL_INDEX
+
+
+def power_tail_excess(share: FloatArray, scale: FloatArray | float) -> FloatArray:
+    """Inverse of `power_tail`."""
+    with np.errstate(divide="ignore"):
+        return scale * (share ** (-1.0 / TAIL_INDEX) - 1.0)
+
+
+@dataclass(frozen=True)
+class StepDraws:
+    """Equally weighted points per draw, and a power tail that all draws of a row share.
+
+    `points` is (n, S, m), in any order; the tail starts at `top`, at least the row's largest point,
+    with the row's own `scale` (both (n,)) and holds the share `tail_mass` of every draw.
+    """
+
+    points: FloatArray
+    top: FloatArray
+    scale: FloatArray
+    tail_mass: float = 0.01
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.points.shape[0], self.points.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        above = np.count_nonzero(self.points > np.asarray(z)[:, :, None], axis=2)
+        excess = z - self.top[:, None]
+        beyond = self.tail_mass * power_tail(excess, self.scale[:, None])
+        return np.where(excess >= 0, beyond, self._survival_by_count[above])
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        count = np.searchsorted(self._survival_by_count, level, side="left")
+        m = self.points.shape[2]
+        index = np.clip(m - count, 0, m - 1)[:, :, None]
+        step = np.take_along_axis(self._sorted, index, axis=2)[:, :, 0]
+        with np.errstate(divide="ignore"):
+            share = np.minimum(level / self.tail_mass, 1.0)
+        beyond = self.top[:, None] + power_tail_excess(share, self.scale[:, None])
+        return np.where(count == 0, beyond, step)
+
+    def average(self) -> "StepDraws":
+        """Pool the points of all draws, which is the mean of the laws exactly."""
+        pooled = self.points.reshape(len(self.points), 1, -1)
+        return StepDraws(pooled, self.top, self.scale, self.tail_mass)
+
+    @cached_property
+    def _survival_by_count(self) -> FloatArray:
+        """Survival below the tail's start, by the number of points above."""
+        # Both ends exact: below its smallest point a law's survival is 1, not nearly 1.
+        return np.linspace(self.tail_mass, 1.0, self.points.shape[2] + 1)
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.sort(self.points, axis=2)
+
+
+@dataclass(frozen=True)
+class ShapeDraws:
+    """One fixed shape times a scale: ``P(Z > z) = P(R > z / scale)``, R of `shape_points`.
+
+    `scale` is (n, S) and positive, `shape_points` is (m,) and sorted. The last of the m + 1 equal
+    shares of mass lies on a power tail beyond the largest point, with scale `tail_scale`.
+    """
+
+    scale: FloatArray
+    shape_points: FloatArray
+    tail_scale: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.scale.shape[0], self.scale.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            ratio = z / self.scale
+        # The float just below zero must stay below it, or the tail at zero loses its atom.
+        ratio = np.where((ratio == 0) & (z < 0), -SMALLEST_FLOAT, ratio)
+        m = len(self.shape_points)
+        above = m - np.searchsorted(self.shape_points, ratio, side="right")
+        tail = power_tail(ratio - self.shape_points[-1], self.tail_scale)
+        return (above + tail) / (m + 1)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        m = len(self.shape_points)
+        count = np.searchsorted((np.arange(m + 1) + 1.0) / (m + 1), level, side="left")
+        step = self.shape_points[np.clip(m - count, 0, m - 1)]
+        share = np.minimum(level * (m + 1), 1.0)
+        beyond = self.shape_points[-1] + power_tail_excess(share, self.tail_scale)
+        return np.where(count == 0, beyond, step) * self.scale
+
+
+@dataclass(frozen=True)
+class GridDraws:
+    """Quantiles joined by straight lines, and a power tail beyond the last one.
+
+    `quantiles` is (n, S, m), ascending along the last axis, at the survival levels `levels` (m,),
+    which fall from 1 to a positive last one. Equal quantiles are an atom. The tail has the row's
+    own `scale` (n,).
+    """
+
+    quantiles: FloatArray
+    levels: FloatArray
+    scale: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.quantiles.shape[0], self.quantiles.shape[1])
+
+    def sf(self, z: FloatArray) -> FloatArray:
+        z = np.broadcast_to(z, self.shape)
+        right = np.count_nonzero(self.quantiles <= z[:, :, None], axis=2)
+        index = np.clip(right, 1, len(self.levels) - 1)[:, :, None]
+        q_low = np.take_along_axis(self.quantiles, index - 1, axis=2)[:, :, 0]
+        q_high = np.take_along_axis(self.quantiles, index, axis=2)[:, :, 0]
+        s_low, s_high = self.levels[index - 1][:, :, 0], self.levels[index][:, :, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            line = s_low + (s_high - s_low) * ((z - q_low) / (q_high - q_low))
+        last = self.levels[-1]
+        beyond = last * power_tail(z - self.quantiles[:, :, -1], self.scale[:, None])
+        inside = np.where(right == 0, 1.0, np.clip(line, s_high, s_low))
+        return np.where(right == len(self.levels), beyond, inside)
+
+    def isf(self, level: FloatArray) -> FloatArray:
+        level = np.broadcast_to(level, self.shape)
+        # The last level that is at least the wanted one starts the piece that holds the answer.
+        index = np.searchsorted(-self.levels, -level, side="right")
+        piece = np.clip(index, 1, len(self.levels) - 1)[:, :, None]
+        q_low = np.take_along_axis(self.quantiles, piece - 1, axis=2)[:, :, 0]
+        q_high = np.take_along_axis(self.quantiles, piece, axis=2)[:, :, 0]
+        s_low, s_high = self.levels[piece - 1][:, :, 0], self.levels[piece][:, :, 0]
+        inside = q_low + (q_high - q_low) * ((level - s_low) / (s_high - s_low))
+        share = np.minimum(level / self.levels[-1], 1.0)
+        beyond = self.quantiles[:, :, -1] + power_tail_excess(share, self.scale[:, None])
+        return np.where(index == len(self.levels), beyond, inside)
