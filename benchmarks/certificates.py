@@ -18,6 +18,9 @@ from locuscore import (
     certify_threshold_holm,
     certify_threshold_paper,
     match_acceptance,
+    operating_curve,
+    route,
+    select_batch,
     tune_alpha,
     tune_threshold,
 )
@@ -164,18 +167,22 @@ def measure(generator: Generator, n: int) -> dict[str, tuple[float, float]]:
 
 
 def cost(n: int = 1_000_000) -> list[tuple[str, float, float]]:
-    """Seconds of each rule on n rows, and as a multiple of one argsort of the scores."""
+    """Processor seconds of each call on n rows, and as a multiple of one argsort of the scores."""
     rng = np.random.default_rng(0)
     u, bad = GENERATORS[0].sample(n, rng)
-    other = rng.uniform(size=N_REFERENCE)
+    other, new = rng.uniform(size=N_REFERENCE), rng.uniform(size=n)
 
     def seconds(call: Callable[[], object]) -> float:
         times = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return min(times)
+
+    def columns() -> list[np.ndarray]:
+        curve = operating_curve(u, bad, 0.5)
+        return [curve.acceptance, curve.exceedance, curve.low, curve.high]
 
     sort = seconds(lambda: np.argsort(u))
     calls = {
@@ -188,8 +195,16 @@ def cost(n: int = 1_000_000) -> list[tuple[str, float, float]]:
         ),
         "certify_threshold_holm, grid of 20": lambda: holm(u, bad, rng),
         "certify_threshold_paper, grid of 20": lambda: paper(u, bad, rng),
+        "select_batch, as many new rows": lambda: select_batch(new, u, bad, 0.5, ETA),
+        "operating_curve": lambda: operating_curve(u, bad, 0.5),
+        "operating_curve, all columns": columns,
+        "route": lambda: route(new, 0.3, score_cal=u, losses_cal=bad, tau=0.5),
     }
-    rows = [("np.argsort of the scores", sort, 1.0)]
+    plain = seconds(lambda: np.sort(u))
+    rows = [
+        ("np.argsort of the scores", sort, 1.0),
+        ("np.sort of the scores (vectorised, loses the rows)", plain, plain / sort),
+    ]
     for name, call in calls.items():
         spent = seconds(call)
         rows.append((name, spent, spent / sort))

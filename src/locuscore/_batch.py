@@ -97,7 +97,7 @@ def select_batch(
     cal, z = check_same_length(score_cal=score_cal, losses_cal=losses_cal)
     z = check_losses(z, len(z), "losses_cal")
     tau, fdr = check_between(check_tau(tau), "tau", -np.inf, np.inf), check_between(fdr, "fdr")
-    bad = cal[z > tau]
+    bad = np.compress(z > tau, cal)
     threshold = _threshold(np.sort(new), bad, len(cal), fdr)
     accepted = (new <= threshold) & (new < np.inf)
     return BatchSelection(accepted, threshold, tau, fdr, len(cal), len(bad), bad)

@@ -44,7 +44,7 @@ def own_ladder(score: FloatArray, bad: BoolArray) -> Ladder:
     # Ties: all rows of a block have only the rows below the block.
     n = np.maximum.accumulate(np.where(first, np.arange(len(ranked)), 0))
     below = np.where(ranked < np.inf, np.nextafter(ranked, -np.inf), np.inf)
-    return Ladder(below, n, np.searchsorted(np.sort(score[bad]), ranked), len(score))
+    return Ladder(below, n, np.searchsorted(np.sort(np.compress(bad, score)), ranked), len(score))
 
 
 def grid_ladder(score: FloatArray, bad: BoolArray, grid: FloatArray) -> Ladder:

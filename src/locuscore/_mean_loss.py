@@ -24,6 +24,7 @@ from scipy.special import ndtri
 from locuscore._protocols import FloatArray
 from locuscore._random import spawn_seeds
 from locuscore._rules import FlagRule, Score
+from locuscore._sequential import fixed_sequence
 from locuscore._validation import check_between, check_losses, check_same_length
 
 AIM = 1.1  # the game aims a little beyond its target, which a capped bet would only approach
@@ -127,17 +128,11 @@ def certify_mean_loss(
     delta = check_between(delta, "delta")
     if not 1 <= n_thresholds <= MOST_THRESHOLDS:
         raise ValueError(f"n_thresholds must be from 1 to {MOST_THRESHOLDS}; got {n_thresholds!r}.")
-    order = np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(len(s))
-    if reference is None:
-        aside, order = np.split(order, [int(np.ceil(GRID_SHARE * len(s)))])
-        known = s[aside]
-    else:
-        (known,) = check_same_length(reference=reference)
-    s, x = s[order], x[order]
+    s, x, known = _testing_rows(s, x, reference, random_state)
     needed = float(np.log(AIM / delta) / -np.log1p(-m))
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
-    n_passed = int(np.argmin(np.append(table["p_value"] <= delta, False)))
+    n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
     threshold = float(grid[n_passed - 1]) if n_passed else -np.inf
     return FlagRule(
@@ -153,6 +148,19 @@ def certify_mean_loss(
         {"n": len(s), "eta": float(eta), "delta": delta, "low": low, "high": high},
         {name: tuple(column.tolist()) for name, column in table.items()},
     )
+
+
+def _testing_rows(
+    score: FloatArray, x: FloatArray, reference: ArrayLike | None, random_state: Seed
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Scores and losses of the rows that test, in the order of play; the scores for the grid."""
+    order = np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(len(score))
+    if reference is None:
+        aside, order = np.split(order, [int(np.ceil(GRID_SHARE * len(score)))])
+        known = score[aside]
+    else:
+        (known,) = check_same_length(reference=reference)
+    return score[order], x[order], known
 
 
 def _guarantee(
