@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart certificates speed-mdn clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs certificates speed-mdn clean
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -41,6 +41,9 @@ speed: .venv/.dev
 # PyMC is slow: most of an hour; finished datasets are kept.
 speed-bart: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/speed_bart.py
+
+engine-costs: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/engine_costs.py
 
 speed-mdn: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py

@@ -13,21 +13,22 @@ from locuscore._calibration import calibrated_level, conformal_rank, smallest_al
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
 from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
-from locuscore._losses import Loss, describe_support, resolve_loss, resolve_support
+from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, realised_losses
-from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
+from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, tau_rule
 from locuscore._signals import SignalChoice, fit_signals
+from locuscore._split import split_rows
 from locuscore._validation import (
     LocusWarning,
     check_alpha,
-    check_calibration_size,
     check_losses,
     check_methods,
     check_tau,
 )
+from locuscore.draws import floats_per_row
 from locuscore.engines import resolve_engine
 
 MOST_ROWS_AT_ONCE = 65_536
@@ -164,7 +165,7 @@ class Locus(BaseEstimator):
         check_predictor(self.predictor_)
         X = self._check_rows(X)
         z = realised_losses(self.loss_, self.predictor_, X, y)
-        return like_rows(X, self._check_support(z), ["loss"])
+        return like_rows(X, check_support(z, self.support_), ["loss"])
 
     def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
         """Upper bound U_alpha(x) on the loss of each row.
@@ -295,9 +296,11 @@ class Locus(BaseEstimator):
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
     def _fit(self, X: Rows, z: FloatArray) -> Self:
-        self._check_support(z)
+        check_support(z, self.support_)
         split_seed, engine_seed = spawn_seeds(self.random_state, 2)
-        self.fit_rows_, self.calibration_rows_ = self._split(len(z), split_seed)
+        self.fit_rows_, self.calibration_rows_ = split_rows(
+            len(z), self.calibration_size, split_seed
+        )
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
         self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
         S_fit = self.signals_(X_fit)
@@ -329,26 +332,6 @@ class Locus(BaseEstimator):
                 )
         self.tails_ = np.sort(tails)
 
-    def _split(self, n: int, seed: int) -> tuple[IntArray, IntArray]:
-        size = self.calibration_size
-        if np.ndim(size) > 0:
-            cal = np.unique(np.asarray(size))
-            if cal.dtype.kind not in "iu" or not len(cal) or cal[0] < 0 or cal[-1] >= n:
-                raise ValueError(
-                    f"calibration_size as positions must hold whole numbers in [0, {n}); "
-                    f"got {size!r}."
-                )
-        else:
-            n_cal = check_calibration_size(size, n)
-            cal = np.sort(np.random.default_rng(seed).permutation(n)[:n_cal])
-        fit = np.setdiff1d(np.arange(n), cal)
-        if len(fit) < 2:
-            raise ValueError(
-                f"fit needs at least 2 rows to model the loss and 1 to calibrate it; got "
-                f"n_samples = {n} with calibration_size = {size!r}. Pass more labelled rows."
-            )
-        return fit, cal.astype(np.int64)
-
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
         if reset:
             self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
@@ -359,16 +342,6 @@ class Locus(BaseEstimator):
         if not X.shape[1]:
             raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         return X
-
-    def _check_support(self, z: FloatArray) -> FloatArray:
-        outside = ~self.support_.contains(z)
-        if outside.any():
-            raise ValueError(
-                f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
-                f"{describe_support(self.support_)}, for instance {z[outside][0]}. Correct the "
-                "loss, or declare its support."
-            )
-        return z
 
     def _warn_if_too_few(self, alpha: float) -> None:
         n = len(self.tails_)
@@ -401,7 +374,7 @@ class Locus(BaseEstimator):
         self, S: FloatArray, offset: int = 0
     ) -> Iterator[tuple[slice, LossDistribution]]:
         """Laws of the loss for consecutive rows, few enough at a time to bound memory."""
-        width = _floats_per_row(self.engine_.predict_draws(S[:1]))
+        width = floats_per_row(self.engine_.predict_draws(S[:1]))
         for rows in row_blocks(len(S), width):
             yield slice(offset + rows.start, offset + rows.stop), self._dist(S[rows])
 
@@ -422,15 +395,3 @@ class Locus(BaseEstimator):
         for rows, dist in self._blocks(X):
             out[rows] = function(dist)
         return like_rows(X, out if ndim else out[:, 0], names)
-
-
-def _floats_per_row(draws: LossDraws) -> int:
-    """Count the numbers that describe the laws of a single row, given as `draws`."""
-    return max(_own_size(draws), draws.shape[1])
-
-
-def _own_size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.size if len(value) == 1 else 0  # longer arrays are shared by all rows
-    parts = value if isinstance(value, list | tuple) else getattr(value, "__dict__", {}).values()
-    return sum(_own_size(part) for part in parts)

@@ -186,3 +186,15 @@ def describe_support(support: Support) -> str:
     if support.points is None:
         return f"[{support.low:g}, {support.high:g}]"
     return "{" + ", ".join(f"{point:g}" for point in support.points) + "}"
+
+
+def check_support(z: FloatArray, support: Support) -> FloatArray:
+    """Return the losses, all of which must lie in the support."""
+    outside = ~support.contains(z)
+    if outside.any():
+        raise ValueError(
+            f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
+            f"{describe_support(support)}, for instance {z[outside][0]}. Correct the loss, or "
+            "declare its support."
+        )
+    return z

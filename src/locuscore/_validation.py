@@ -106,18 +106,6 @@ def check_methods(value: Any, methods: Sequence[str], name: str) -> None:
         )
 
 
-def check_calibration_size(size: Any, n: int) -> int:
-    """Return the number of rows in D2; a share gives at least 1, and leaves 2 where it can."""
-    if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1:
-        return int(size)
-    if isinstance(size, float | np.floating) and 0 < size < 1:
-        return max(1, min(round(float(size) * n), n - 2))
-    raise ValueError(
-        "calibration_size must be a share strictly between 0 and 1, a number of rows, or the "
-        f"positions of rows; got {size!r}."
-    )
-
-
 def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
     """Return losses as a finite float array of length n."""
     values = np.asarray(z)

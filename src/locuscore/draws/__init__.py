@@ -11,6 +11,7 @@ from locuscore.draws._combined import (
     WeightedDraws,
     average,
     envelope,
+    floats_per_row,
     joint_isf,
 )
 from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
@@ -29,6 +30,7 @@ __all__ = [
     "WeightedDraws",
     "average",
     "envelope",
+    "floats_per_row",
     "joint_isf",
     "smallest_scale",
 ]

@@ -33,6 +33,18 @@ def joint_isf(draws: LossDraws, level: FloatArray) -> FloatArray | None:
     return None if own is None else own(level)
 
 
+def floats_per_row(draws: LossDraws) -> int:
+    """Count the numbers that describe the laws of a single row, given as `draws`."""
+    return max(_own_size(draws), draws.shape[1])
+
+
+def _own_size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.size if len(value) == 1 else 0  # longer arrays are shared by all rows
+    parts = value if isinstance(value, list | tuple) else getattr(value, "__dict__", {}).values()
+    return sum(_own_size(part) for part in parts)
+
+
 @dataclass(frozen=True)
 class TransformedDraws:
     """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``."""

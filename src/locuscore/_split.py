@@ -1,0 +1,43 @@
+"""Which labelled rows model the loss (D1) and which calibrate it (D2)."""
+
+from typing import Any
+
+import numpy as np
+
+from locuscore._protocols import IntArray
+
+
+def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
+    """Positions of D1 and D2 among n rows; `size` is a share, a number or the positions of D2."""
+    if np.ndim(size) > 0:
+        cal = _check_positions(size, n)
+    else:
+        cal = np.sort(np.random.default_rng(seed).permutation(n)[: _check_number(size, n)])
+    fit = np.setdiff1d(np.arange(n), cal)
+    if len(fit) < 2:
+        raise ValueError(
+            f"fit needs at least 2 rows to model the loss and 1 to calibrate it; got "
+            f"n_samples = {n} with calibration_size = {size!r}. Pass more labelled rows."
+        )
+    return fit, cal.astype(np.int64)
+
+
+def _check_positions(size: Any, n: int) -> IntArray:
+    cal = np.unique(np.asarray(size))
+    if cal.dtype.kind not in "iu" or not len(cal) or cal[0] < 0 or cal[-1] >= n:
+        raise ValueError(
+            f"calibration_size as positions must hold whole numbers in [0, {n}); got {size!r}."
+        )
+    return cal
+
+
+def _check_number(size: Any, n: int) -> int:
+    """Return the number of rows in D2; a share gives at least 1, and leaves 2 where it can."""
+    if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1:
+        return int(size)
+    if isinstance(size, float | np.floating) and 0 < size < 1:
+        return max(1, min(round(float(size) * n), n - 2))
+    raise ValueError(
+        "calibration_size must be a share strictly between 0 and 1, a number of rows, or the "
+        f"positions of rows; got {size!r}."
+    )
