@@ -103,10 +103,11 @@ def main() -> None:
     lines = [
         "# Cost of the engines",
         "",
-        f"Made by `make engine-costs`: {N_FIT:,} rows of diamonds to fit, {N_SCORE:,} to score, one "
-        "thread, processor time. Fit (the engine alone) and score (`loss_bound` at one alpha) are in "
-        "units of `Forest`'s; the last column is the cost of ten alphas over that of one, wanted at "
-        "most 1.5 where laws are inverted in closed form and 5 where the inverse is searched.",
+        f"Made by `make engine-costs`: {N_FIT:,} rows of diamonds to fit, {N_SCORE:,} to score, "
+        "one thread, processor time. Fit (the engine alone) and score (`loss_bound` at one alpha) "
+        "are in units of `Forest`'s; the last column is the cost of ten alphas over that of one, "
+        "wanted at most 1.5 where laws are inverted in closed form and 5 where the inverse is "
+        "searched.",
         "",
         "| engine | inverse | fit | score | ten alphas |",
         "|---|---|---|---|---|",

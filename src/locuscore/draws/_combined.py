@@ -104,10 +104,13 @@ class AverageDraws:
 
     def isf(self, level: FloatArray) -> FloatArray:
         ends = self.draws.isf(level)
-        level = np.broadcast_to(level, self.shape)
-        return invert(
-            self.sf, level, ends.min(axis=1, keepdims=True), ends.max(axis=1, keepdims=True)
-        )
+        low, high = (end(axis=1, keepdims=True) for end in (ends.min, ends.max))
+        return invert(self.sf, np.broadcast_to(level, self.shape), low, high, self._next_jump)
+
+    def _next_jump(self, z: FloatArray) -> FloatArray:
+        """Where the first draw's survival changes after z."""
+        ends = self.draws.isf(self.draws.sf(z))
+        return np.where(ends > z, ends, np.inf).min(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

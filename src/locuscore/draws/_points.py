@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from locuscore._numeric import SMALLEST_FLOAT
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 
+FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
 
 
@@ -41,13 +42,13 @@ class StepDraws:
         return (self.points.shape[0], self.points.shape[1])
 
     def sf(self, z: FloatArray) -> FloatArray:
-        above = np.count_nonzero(self.points > np.asarray(z)[:, :, None], axis=2)
+        above = self._count_above(np.asarray(z))
         excess = z - self.top[:, None]
         beyond = self.tail_mass * power_tail(excess, self.scale[:, None])
         return np.where(excess >= 0, beyond, self._survival_by_count[above])
 
     def isf(self, level: FloatArray) -> FloatArray:
-        level = np.broadcast_to(level, self.shape)
+        level = np.atleast_2d(level)  # one for all draws is looked up once
         count = np.searchsorted(self._survival_by_count, level, side="left")
         m = self.points.shape[2]
         index = np.clip(m - count, 0, m - 1)[:, :, None]
@@ -61,6 +62,21 @@ class StepDraws:
         """Pool the points of all draws, which is the mean of the laws exactly."""
         pooled = self.points.reshape(len(self.points), 1, -1)
         return StepDraws(pooled, self.top, self.scale, self.tail_mass)
+
+    def _count_above(self, z: FloatArray) -> IntArray:
+        """How many points of each draw lie above z: by halving, once many are in order."""
+        m = self.points.shape[2]
+        if "_sorted" not in self.__dict__ or m < FEWEST_TO_SEARCH:
+            return np.count_nonzero(self.points > z[:, :, None], axis=2)
+        upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
+        step = 1 << (m.bit_length() - 1)
+        while step:
+            trial = upto + step
+            last = np.minimum(trial, m)[:, :, None] - 1
+            value = np.take_along_axis(self._sorted, last, axis=2)[:, :, 0]
+            upto = np.where((trial <= m) & (value <= z), trial, upto)
+            step //= 2
+        return m - upto
 
     @cached_property
     def _survival_by_count(self) -> FloatArray:

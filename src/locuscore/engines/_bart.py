@@ -65,8 +65,8 @@ class BART(BaseEstimator):
         n_chains: int = 2,
         n_trees: int = 100,
         transform: str = "sqrt",
-        n_burn: int = 100,
-        thin: int = 2,
+        n_burn: int = 50,
+        thin: int = 1,
         n_threads: int = 1,
         random_state: Any = None,
     ) -> None:
