@@ -11,7 +11,7 @@ from methods import METHODS
 if TYPE_CHECKING:
     from run import Job
 
-# Seconds of one core to grow g on 1,000 rows of the train part with 10 features.
+# Seconds of one core for g and its predictions, with 1,000 rows to train on and 10 features.
 G_SECONDS = 1.0
 FEWEST_ROWS = 300  # below, costs no longer shrink with the rows
 
@@ -28,9 +28,9 @@ class Costs:
                 continue
             seconds[name, dataset].append(spent)
             g[dataset].append(record["g_seconds"])
-            unit[name].append(spent / _size(0.2 * record["n"], METHODS[name].power))
+            unit[name].append(spent / _size(record["n"], record["p"], METHODS[name].power))
         self._seconds = {key: float(np.median(values)) for key, values in seconds.items()}
-        self._g = {key: 2 * float(np.median(values)) for key, values in g.items()}
+        self._g = {key: 1.3 * float(np.median(values)) for key, values in g.items()}
         self._unit = {key: float(np.median(values)) for key, values in unit.items()}
 
     def method(self, name: str, dataset: str) -> float:
@@ -39,17 +39,19 @@ class Costs:
             return self._seconds[name, dataset]
         method = METHODS[name]
         unit = self._unit.get(name, method.seconds)
-        return unit * _size(0.2 * DATASETS[dataset].shape[0], method.power)
+        return unit * _size(*DATASETS[dataset].shape, method.power)
 
     def g(self, dataset: str) -> float:
         """Seconds to load, to fit g and to predict with it."""
         rows, features = DATASETS[dataset].shape
         thousands = 0.4 * rows / 1000
-        return self._g.get(dataset, 1.5 + 2 * G_SECONDS * thousands**1.1 * features / 10)
+        return self._g.get(dataset, 0.3 + G_SECONDS * thousands**1.1 * features / 10)
 
     def job(self, job: "Job") -> float:
         return self.g(job.dataset) + sum(self.method(name, job.dataset) for name in job.methods)
 
 
-def _size(rows: float, power: float) -> float:
-    return (max(rows, FEWEST_ROWS) / 1000) ** power
+def _size(rows: int, features: int, power: float) -> float:
+    """Size of a task beside one with 1,000 rows in D1 and few features."""
+    in_d1 = max(0.2 * rows, FEWEST_ROWS)
+    return (in_d1 / 1000) ** power * max(1.0, features / 12) ** 0.7

@@ -48,7 +48,7 @@ _STAR_CODES = {
 def _star(frame: pd.DataFrame) -> pd.DataFrame:
     """Text to codes, complete rows, the sum of eight scores as target; as the paper's group did."""
     frame = frame.dropna().copy()
-    for name in frame.columns[frame.dtypes == object]:
+    for name in frame.select_dtypes("object").columns:
         levels = _STAR_CODES[name.rstrip("k123")]
         codes = {
             text: code
@@ -59,7 +59,7 @@ def _star(frame: pd.DataFrame) -> pd.DataFrame:
     scores = [f"{topic}{year}" for topic in ("read", "math") for year in "k123"]
     total = frame[scores].sum(axis=1)
     first = ["id", "gender", "ethnicity", "birth", "stark", "star1", "star2", "star3"]
-    rest = [name for name in frame.columns[frame.columns.get_loc("lunch1") :]]
+    rest = frame.columns[frame.columns.get_loc("lunch1") :]
     kept = first + [name for name in rest if name not in scores]
     return frame[kept].assign(score=total)
 

@@ -41,9 +41,7 @@ def mapie_quantiles(task: Task, columns: str) -> Scores:
             peer.predict_interval(choose(part, columns), symmetric_correction=False)[1][:, 1, 0]
             for part in (task.validation, task.test)
         )
-    return Scores(
-        bounds, is_bound=True, fit_seconds=times["fit"], score_seconds=times["score"]
-    )
+    return Scores(bounds, is_bound=True, fit_seconds=times["fit"], score_seconds=times["score"])
 
 
 def crepes_mondrian(task: Task, columns: str) -> Scores:
@@ -90,10 +88,7 @@ def quantile_forest(task: Task, columns: str) -> Scores:
         bounds = tuple(np.ravel(peer.predict(part, quantiles=[1 - ALPHA])) for part in rows)
     exceedance = tuple(
         np.column_stack(
-            [
-                1 - np.ravel(peer.quantile_ranks(part, np.full(len(part), tau)))
-                for tau in task.taus
-            ]
+            [1 - np.ravel(peer.quantile_ranks(part, np.full(len(part), tau))) for tau in task.taus]
         )
         for part in rows
     )

@@ -112,7 +112,9 @@ def prepare(name: str, seed: int, most_rows: int | None = None, n_trees: int = N
     with stopwatch(times, "g"):
         g = RandomForestRegressor(n_trees, random_state=seed, n_jobs=1).fit(X[train], y[train])
     # What the library itself would show an engine: x, g(x) and the spread of g's trees.
-    listener = Locus(g, engine=Scale(), random_state=0).fit(X[calibration][:50], y[calibration][:50])
+    listener = Locus(g, engine=Scale(), random_state=0).fit(
+        X[calibration][:50], y[calibration][:50]
+    )
 
     def part(rows: np.ndarray) -> Part:
         own = listener.signals_(X[rows])[:, X.shape[1] :]
@@ -131,7 +133,9 @@ def measure(task: Task, method: str, scores: Scores) -> Record:
         "dataset": task.dataset,
         "seed": task.seed,
         "method": method,
-        "n": sum(len(part.y) for part in (task.train, task.calibration, task.validation, task.test)),
+        "n": sum(
+            len(part.y) for part in (task.train, task.calibration, task.validation, task.test)
+        ),
         "p": task.test.x.shape[1],
         "n_test": len(task.test.y),
         "n2": len(task.d2),

@@ -20,9 +20,6 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 
-for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):  # before numpy is loaded
-    os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
-
 import records
 from costs import Costs
 from datasets import DATASETS
@@ -119,6 +116,8 @@ def versions() -> dict[str, str]:
 
 def run(jobs: list[Job], n_jobs: int, minutes: float, costs: Costs) -> list[str]:
     """Run the tasks in parallel processes, each with one thread; returns what failed."""
+    for library in ("OMP", "OPENBLAS", "MKL"):  # read by the processes when they start
+        os.environ[f"{library}_NUM_THREADS"] = "1"
     waiting, failures = list(jobs), []
     stop_at = time.monotonic() + 60 * minutes
     progress = Progress(jobs, costs, n_jobs)
@@ -140,7 +139,9 @@ def run(jobs: list[Job], n_jobs: int, minutes: float, costs: Costs) -> list[str]
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", choices=list(DATASETS), default=list(DATASETS))
-    parser.add_argument("--seeds", type=int, help="repetitions; by default as many as the size allows")
+    parser.add_argument(
+        "--seeds", type=int, help="repetitions; by default as many as the size allows"
+    )
     parser.add_argument("--methods", nargs="+", help="names or groups; by default all but the slow")
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with one thread")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no task after")

@@ -62,7 +62,10 @@ def main() -> None:
         for label, (key, title, columns) in TABLES.items()
     }
     homes = [
-        {name: cell if cell in ("yes", "no") else float(cell) for name, cell in zip(HOMES, line)}
+        {
+            name: cell if cell in ("yes", "no") else float(cell)
+            for name, cell in zip(HOMES, line, strict=True)
+        }
         for line in rows(source, "sampled_examples")
     ]
     if len(homes) != 6:
