@@ -101,8 +101,14 @@ def stopwatch(times: dict[str, float], name: str) -> Iterator[None]:
 
 
 def prepare(name: str, seed: int, most_rows: int | None = None, n_trees: int = N_TREES) -> Task:
+    """The task of one dataset and seed; fewer rows or trees make it a quick one for tests."""
+    return make_task(name, seed, *load(name), most_rows, n_trees)
+
+
+def make_task(
+    name: str, seed: int, X: np.ndarray, y: np.ndarray, most_rows: int | None, n_trees: int
+) -> Task:
     """Shuffle, split 40/40/10/10, standardise on the train part, fit g once."""
-    X, y = load(name)
     rows = np.random.default_rng(seed).permutation(len(y))[:most_rows]
     n = len(rows)
     train, calibration, validation, test = np.split(rows, [int(n * s) for s in (0.4, 0.8, 0.9)])
@@ -112,9 +118,8 @@ def prepare(name: str, seed: int, most_rows: int | None = None, n_trees: int = N
     with stopwatch(times, "g"):
         g = RandomForestRegressor(n_trees, random_state=seed, n_jobs=1).fit(X[train], y[train])
     # What the library itself would show an engine: x, g(x) and the spread of g's trees.
-    listener = Locus(g, engine=Scale(), random_state=0).fit(
-        X[calibration][:50], y[calibration][:50]
-    )
+    few = calibration[:50]
+    listener = Locus(g, engine=Scale(), random_state=0).fit(X[few], y[few])
 
     def part(rows: np.ndarray) -> Part:
         own = listener.signals_(X[rows])[:, X.shape[1] :]

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import figures
+import homes
 import records
 from datasets import DATASETS, NOT_AVAILABLE
 from methods import METHODS, USUAL
@@ -68,6 +69,7 @@ def build(summary: Summary, pictures: list[str]) -> list[str]:
     for key in paper()["tables"]:
         lines += paper_table(summary, key)
         lines += [f"![{key}](figures/{key}.png)", ""]
+    lines += homes.section()
     lines += ["## All methods", ""]
     lines += per_dataset(summary, "rate", "Tuned conditional rate, %, mean over seeds:")
     lines += per_dataset(summary, "tail70", "Rate at exactly 70 % of the test rows, %:")
