@@ -10,6 +10,7 @@ from summary import LOCUS_COLUMNS, OURS, Summary, paper
 
 TEST_SHARE = 0.1 / 0.9  # test rows over the rows that everything else was made from
 LEVEL = 0.05
+FEWEST_SPLITS = 3  # two can agree by chance, and would then be certain
 MARGIN = 0.005  # differences below half a point are ties
 
 
@@ -45,10 +46,10 @@ def nadeau_bengio(differences: np.ndarray) -> float:
     """One-sided p-value of "the mean difference is above zero" over overlapping splits.
 
     The variance of the mean is ``(1/J + n_test/n_rest) s^2`` (Nadeau and Bengio 2003), since the
-    splits share rows. One where nothing differs, NaN with a single split.
+    splits share rows. One where nothing differs, NaN with fewer than three splits.
     """
     n = len(differences)
-    if n < 2:
+    if n < FEWEST_SPLITS:
         return float("nan")
     spread = np.std(differences, ddof=1) * np.sqrt(1 / n + TEST_SHARE)
     if spread == 0:

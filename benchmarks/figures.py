@@ -53,11 +53,11 @@ def dot_plot(summary: Summary, key: str, path: Path) -> None:
     printed = paper()["tables"][key]
     names = [name for name in [*PAPER, *STAND_INS] if name not in NOT_AVAILABLE]
     series = [*printed["columns"], OURS]
-    height = 0.8 / (len(series) + 1)
-    figure, axes = plt.subplots(figsize=(9, 0.72 * len(names) + 1.3))
+    height = 0.84 / (len(series) + 1)
+    figure, axes = plt.subplots(figsize=(9, 1.0 * len(names) + 1.3))
     for row, dataset in enumerate(names):
         for place, name in enumerate(series):
-            y = row - 0.4 + (place + 0.5) * height
+            y = row - 0.42 + (place + 0.5) * height
             theirs = printed["rows"].get(dataset, {}).get(name)
             if theirs is not None and theirs[0] is not None:
                 _dot(axes, theirs, y - height / 5, COLOURS[name], filled=False)
@@ -65,7 +65,7 @@ def dot_plot(summary: Summary, key: str, path: Path) -> None:
         if key.endswith("rate") and not key.startswith("tau"):
             found = [summary.quantiles(dataset, name, _key(summary, name, key)) for name in PEERS]
             best = min((q for q in found if q is not None), default=None)
-            _dot(axes, best, row + 0.4 - height / 2, COLOURS["peers"])
+            _dot(axes, best, row + 0.42 - height / 2, COLOURS["peers"])
         if row:
             axes.axhline(row - 0.5, color="0.9", lw=0.8, zorder=0)
     axes.set_yticks(range(len(names)), [_two_lines(name) for name in names])
@@ -128,7 +128,7 @@ def _dot(
     median, low, high = quantiles
     axes.plot([low, high], [y, y], color=colour, lw=1.4 if filled else 0.8, alpha=0.7)
     face = colour if filled else "white"
-    axes.plot(median, y, "o", ms=4.5, mfc=face, mec=colour, mew=1.1)
+    axes.plot(median, y, "o", ms=4, mfc=face, mec=colour, mew=1.1)
 
 
 def _two_lines(name: str) -> str:

@@ -69,7 +69,7 @@ def pick(c: dict[str, np.ndarray]) -> list[int]:
     def worst(allowed: np.ndarray) -> int:
         return int(np.argmax(np.where(allowed, c["loss"], -1)))
 
-    flagged, calm = c["locus_flag"], c["sd"] < np.quantile(c["sd"], 1 / 3)
+    flagged, calm = c["locus_flag"], c["sd"] <= np.quantile(c["sd"], 1 / 3)
     accepted = np.flatnonzero(~flagged)
     by_bound = accepted[np.argsort(-c["U_0.1"][accepted])]
     places = [int(share * len(by_bound)) for share in (0.25, 0.5, 0.75)]

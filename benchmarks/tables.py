@@ -39,7 +39,7 @@ def paper_table(summary: Summary, key: str) -> list[str]:
             continue
         cells = [cell(_quantiles(summary, dataset, name, key)) for name in [*columns, *ours]]
         n = max([len(summary.records(dataset, name)) for name in [*columns, *ours]], default=0)
-        rows.append(["" if dataset in PAPER else label(dataset), f"here, {n} seeds", *cells])
+        rows.append(["" if dataset in PAPER else label(dataset), f"here, {n} seeds" if n else "no records", *cells])
     note = [BASELINE_NOTE, ""] if "IFlag" in columns else []
     head = ["dataset", "from", *columns, *(f"{name} (ours)" for name in ours)]
     return [f"### {printed['title']}", "", *note, *table(head, rows)]

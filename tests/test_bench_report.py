@@ -17,7 +17,7 @@ def test_nadeau_bengio_by_hand():
     variance = (1 / 4 + 1 / 9) * np.var(gap, ddof=1)
     assert_close(nadeau_bengio(gap), t.sf(0.025 / np.sqrt(variance), 3), rtol=1e-12)
     assert nadeau_bengio(np.zeros(5)) == 1.0
-    assert np.isnan(nadeau_bengio(np.array([0.1])))
+    assert np.isnan(nadeau_bengio(np.array([0.1, 0.1])))
 
 
 def test_holm_by_hand():
