@@ -54,7 +54,7 @@ def dot_plot(summary: Summary, key: str, path: Path) -> None:
     names = [name for name in [*PAPER, *STAND_INS] if name not in NOT_AVAILABLE]
     series = [*printed["columns"], OURS]
     height = 0.84 / (len(series) + 1)
-    figure, axes = plt.subplots(figsize=(9, 1.0 * len(names) + 1.3))
+    figure, axes = plt.subplots(figsize=(9, 0.9 * len(names) + 1.3))
     for row, dataset in enumerate(names):
         for place, name in enumerate(series):
             y = row - 0.42 + (place + 0.5) * height

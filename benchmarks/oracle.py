@@ -31,13 +31,17 @@ FOLDER = Path(__file__).with_name("records") / "oracle"
 REPORT = Path(__file__).with_name("ORACLE.md")
 FIGURE = Path(__file__).with_name("figures") / "oracle.png"
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+TICKS = SIZES[::2]  # of the picture, as PERCENT
+PERCENT = (0.5, 1, 2, 3, 5, 10, 20)
 N_TEST = 20_000
 TARGET, TARGET_N = 0.03, 10_000
 LOCUS_ENGINES: dict[str, Callable[[], Any]] = {
     "Locus": lambda: None,
-    "Locus auto": lambda: "auto",
-    "Scale": engines.Scale,
+    "Ensemble": lambda: engines.Ensemble(
+        [engines.Forest(), engines.QuantileGrid(), engines.Scale()]
+    ),
     "QuantileGrid": engines.QuantileGrid,
+    "Scale": engines.Scale,
 }
 
 
@@ -99,18 +103,22 @@ def accepted_rate(score: np.ndarray, truth: np.ndarray) -> float:
 
 
 def run(sizes: list[int], minutes: float) -> None:
+    """Make the missing records, small sizes first."""
     done = {records.key(record) for record in records.read(FOLDER)}
     stop_at = time.monotonic() + 60 * minutes
-    for n in sizes:
-        for seed in range(repeats(n)):
-            for name in GENERATORS:
-                for kind in ("rule", "forest"):
-                    wanted = [(name, seed, f"{method}, {kind}, {n}") for method in LOCUS_ENGINES]
-                    if done.issuperset(wanted) or time.monotonic() > stop_at:
-                        continue
-                    for record in evaluate(name, kind, n, seed):
-                        records.append(record, FOLDER)
-            print(f"n = {n}, seed {seed}", flush=True)
+    cases = [
+        (name, kind, n, seed)
+        for n in sizes
+        for seed in range(repeats(n))
+        for name in GENERATORS
+        for kind in ("rule", "forest")
+    ]
+    for place, (name, kind, n, seed) in enumerate(cases):
+        wanted = [(name, seed, f"{method}, {kind}, {n}") for method in LOCUS_ENGINES]
+        if time.monotonic() < stop_at and not done.issuperset(wanted):
+            for record in evaluate(name, kind, n, seed):
+                records.append(record, FOLDER)
+            print(f"{place + 1} of {len(cases)}: {name}, g = {kind}, n = {n:,}", flush=True)
 
 
 def regret(found: list[dict[str, Any]], key: str, best: str) -> float:
@@ -166,6 +174,9 @@ def draw(there: list[dict[str, Any]]) -> None:
                 axes.plot(sizes, values, "o-", ms=3, color=colour, label=engine)
             axes.axhline(100 * TARGET, color="0.6", ls="--", lw=0.8)
             axes.set(xscale="log", yscale="log")
+            axes.set_xticks(TICKS, [f"{n:,}" for n in TICKS], fontsize=8, minor=False)
+            axes.set_yticks(PERCENT, [f"{tick:g}" for tick in PERCENT], fontsize=8)
+            axes.minorticks_off()
             axes.set_title(f"{name}, g = {kind}", fontsize=9, loc="left")
             axes.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("labelled rows", fontsize=9)

@@ -1,5 +1,7 @@
 """Tables of RESULTS.md: the paper's seven beside its own figures, and ours."""
 
+from typing import Any
+
 import numpy as np
 
 from comparisons import (
@@ -39,16 +41,24 @@ def paper_table(summary: Summary, key: str) -> list[str]:
             continue
         cells = [cell(_quantiles(summary, dataset, name, key)) for name in [*columns, *ours]]
         n = max([len(summary.records(dataset, name)) for name in [*columns, *ours]], default=0)
-        rows.append(["" if dataset in PAPER else label(dataset), f"here, {n} seeds" if n else "no records", *cells])
+        rows.append(
+            [
+                "" if dataset in PAPER else label(dataset),
+                f"here, {n} seeds" if n else "no records",
+                *cells,
+            ]
+        )
     note = [BASELINE_NOTE, ""] if "IFlag" in columns else []
     head = ["dataset", "from", *columns, *(f"{name} (ours)" for name in ours)]
     return [f"### {printed['title']}", "", *note, *table(head, rows)]
 
 
-def _quantiles(summary: Summary, dataset: str, method: str, key: str) -> list[float] | None:
+def _quantiles(summary: Summary, dataset: str, method: str, key: str) -> list[Any] | None:
     if METHODS[method].group == "baselines":
         key = key.replace("alpha_", "lambda_")
-    return summary.quantiles(dataset, method, key)
+    found = summary.quantiles(dataset, method, key)
+    nothing_accepted = found is None and key == "tau_rate" and summary.records(dataset, method)
+    return [None, None, None] if nothing_accepted else found
 
 
 def fidelity_table(summary: Summary) -> list[str]:
