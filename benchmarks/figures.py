@@ -99,7 +99,7 @@ def curves(summary: Summary, path: Path) -> None:
         axes.set_title(label(dataset), fontsize=9, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylim(bottom=0)
-        axes.tick_params(labelsize=8)
+        axes.tick_params(labelsize=8, labelbottom=True)
     handles = [
         Line2D([], [], color=c, ls=s, lw=2.2 if n == OURS else 1.2, label=n)
         for n, (c, s) in CURVES.items()

@@ -255,8 +255,8 @@ def time_table(summary: Summary) -> list[str]:
         ]
         rows.append([name, *cells])
     return [
-        "Seconds to fit, and microseconds to score a row, one thread; a method that shares an "
-        "engine with another is charged for all of it. Taken while two tasks ran side by side.",
+        "Seconds to fit, and microseconds to score a row, in processor time of one thread; a "
+        "method that shares an engine with another is charged for all of it.",
         "",
         *table(["method", *map(label, summary.datasets)], rows),
     ]
