@@ -177,10 +177,10 @@ def _pymc_bart() -> Any:
 
 
 _ENGINES: dict[str, tuple[Callable[[], Any], float]] = {
-    "Scale": (engines.Scale, 1.2),
-    "Forest": (engines.Forest, 0.6),
-    "Gaussian": (engines.Gaussian, 2.0),
-    "QuantileGrid": (engines.QuantileGrid, 1.7),
+    "Scale": (engines.Scale, 0.7),
+    "Forest": (engines.Forest, 0.4),
+    "Gaussian": (engines.Gaussian, 0.8),
+    "QuantileGrid": (engines.QuantileGrid, 1.2),
     "Bagged Scale": (lambda: engines.Bagged(engines.Scale()), 12.0),
     "Ensemble": (_core_ensemble, 12.0),
 }
@@ -215,7 +215,7 @@ def _registry() -> list[Method]:
         Method("spread of g", "baselines", baselines.spread, 0.01),
         Method("IFlag", "baselines", isolation, 0.2),
         Method("IFlag reversed", "baselines", partial(isolation, sign=-1.0), 0.2),
-        Method("VARNet", "baselines", baselines.variance_network, 3.8, needs=("torch",)),
+        Method("VARNet", "baselines", baselines.variance_network, 5.0, needs=("torch",)),
         Method(
             "LightGBM mean loss", "peers", partial(boosted, columns="x g"), 0.1, needs=("lightgbm",)
         ),
@@ -226,13 +226,13 @@ def _registry() -> list[Method]:
             0.1,
             needs=("lightgbm",),
         ),
-        *_both("MAPIE CQR", peers.mapie_quantiles, 0.7, "mapie"),
-        *_both("crepes Mondrian", peers.crepes_mondrian, 0.6, "crepes"),
-        *_both("quantile-forest", peers.quantile_forest, 1.5, "quantile_forest"),
-        Method("Locus", "ours", partial(locus, engine=_default), 0.6),
+        *_both("MAPIE CQR", peers.mapie_quantiles, 0.4, "mapie"),
+        *_both("crepes Mondrian", peers.crepes_mondrian, 0.4, "crepes"),
+        *_both("quantile-forest", peers.quantile_forest, 0.7, "quantile_forest"),
+        Method("Locus", "ours", partial(locus, engine=_default), 0.4),
         Method("Locus auto", "ours", partial(locus, engine=lambda: "auto"), 36.0, 0.6),
         *_paper(_paper_bart, "BART", 10.0, group="paper", needs=("stochtree",)),
-        *_paper(_mdn, "MDN", 5.0, group="paper", needs=("torch",)),
+        *_paper(_mdn, "MDN", 6.0, group="paper", needs=("torch",)),
         *_paper(
             _pymc_bart,
             "PyMCBART",
@@ -245,7 +245,7 @@ def _registry() -> list[Method]:
     ]
     for end, columns in (("", "x"), ("+", "all")):
         learn = lambda task, columns=columns: baselines.mean_loss(task, forest(task.seed), columns)  # noqa: E731
-        methods.append(Method("forest mean loss" + end, "baselines", learn, 0.7))
+        methods.append(Method("forest mean loss" + end, "baselines", learn, 0.5))
         for name, (engine, seconds) in _ENGINES.items():
             run = partial(locus, engine=engine, columns=columns)
             # The dear ones repeat less in the setting that nobody would use.

@@ -21,6 +21,7 @@ class Progress:
         self.total = sum(costs.job(job) for job in jobs)
         self.n_tasks, self.n_done, self.done = len(jobs), 0, 0.0
         self.start = self.last = time.monotonic()
+        self.seen: dict[Job, float] = {}  # when a running task was first seen
         self.bar, self.task = _bar(self.total)
 
     def __enter__(self) -> Self:
@@ -36,9 +37,12 @@ class Progress:
     def finished(self, job: "Job") -> None:
         self.done += self.costs.job(job)
         self.n_done += 1
+        self.seen.pop(job, None)
 
     def update(self, running: Iterable["Job"]) -> None:
-        now = time.monotonic()
+        now, running = time.monotonic(), list(running)
+        for job in running:
+            self.seen.setdefault(job, now)
         if self.bar is not None:
             names = ", ".join(f"{job.dataset} {job.seed}" for job in running)
             text = f"{self.n_done}/{self.n_tasks} tasks; {names}; {self._remaining()}"
@@ -58,7 +62,12 @@ class Progress:
         trust = min(1.0, 10 * self.done / max(self.total, 1e-9))
         pace = elapsed / self.done if self.done else 1.0 / self.n_jobs
         pace = trust * pace + (1 - trust) / self.n_jobs
-        left = (self.total - self.done) * pace
+        # A task under way counts for the time it has taken, but never as finished.
+        under_way = sum(
+            min(time.monotonic() - since, 0.9 * self.costs.job(job))
+            for job, since in self.seen.items()
+        )
+        left = max(self.total - self.done - under_way, 0.0) * pace
         return f"{elapsed / 60:.1f} min gone, about {left / 60:.1f} min left"
 
 
