@@ -6,7 +6,8 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs certificates speed-mdn clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn clean
+.PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -45,8 +46,35 @@ speed-bart: .venv/.dev
 engine-costs: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/engine_costs.py
 
+bart-transform: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/bart_transform.py
+
 speed-mdn: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py
+
+# The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
+bench: .venv/.bench
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+# Two datasets, two seeds, all methods: a few minutes; records are thrown away.
+bench-smoke: .venv/.bench
+	rm -rf build/smoke
+	$(BIN)/python benchmarks/run.py --smoke --folder build/smoke/records
+	$(BIN)/python benchmarks/report.py --folder build/smoke/records --out build/smoke/RESULTS.md
+
+# The paper's own BART backend, on two small datasets: hours.
+bench-slow: .venv/.bench
+	$(BIN)/python benchmarks/run.py --methods slow $(BENCH)
+
+bench-oracle: .venv/.bench
+	$(TEST_THREADS) $(BIN)/python benchmarks/oracle.py
+
+bench-homes: .venv/.bench
+	$(TEST_THREADS) $(BIN)/python benchmarks/homes.py
+
+bench-report: .venv/.bench
+	$(BIN)/python benchmarks/figure1.py
+	$(BIN)/python benchmarks/report.py
 
 .venv/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -57,6 +85,10 @@ speed-mdn: .venv/.dev
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) -e ".[dev]"
 	touch $@ .venv/.demo
+
+.venv/.bench: .venv/.dev
+	$(BIN)/python $(PIP) -e ".[dev,bench]"
+	touch $@
 
 .venv-core/.core: pyproject.toml constraints.txt
 	test -x .venv-core/bin/python || $(PYTHON) -m venv .venv-core

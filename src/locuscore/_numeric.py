@@ -11,7 +11,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 BLOCK_FLOATS = 4_000_000  # 32 MB: what one temporary array of a block may hold
 SAME_PLACE = 1e-11  # relative width at which a bracket counts as closed
 NEGLIGIBLE_PLACE = 1e-15  # the same, relative to the first bracket: for roots close to zero
-FIRST_GUESS = 10  # smooth laws are inverted by then; what is left has jumps
+FIRST_GUESS = 12  # smooth laws are inverted by then; what is left has jumps
 SAME_LEVEL = 1e-7  # relative drop of a survival function inside it that is no jump
 LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
 SMALLEST_RELATIVE_SCALE = 1e-9

@@ -1,0 +1,153 @@
+"""Pictures of RESULTS.md: a dot plot per table, and exceedance against acceptance per dataset."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+from datasets import DATASETS, NOT_AVAILABLE, PAPER, STAND_INS, label
+from protocol import CURVE
+from summary import OURS, Summary, paper
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.lines import Line2D
+
+# Colours that stay apart for colour-blind readers (Okabe and Ito).
+COLOURS = {
+    "IFlag": "#999999",
+    "VARNet": "#E69F00",
+    "LOCUS BART": "#0072B2",
+    "LOCUS BART gamma": "#56B4E9",
+    "LOCUS MDN": "#009E73",
+    "LOCUS MDN gamma": "#8FD4B8",
+    OURS: "#D55E00",
+    "peers": "#CC79A7",
+}
+CURVES = {
+    "spread of g": ("#000000", ":"),
+    "IFlag": ("#999999", "-"),
+    "forest mean loss+": ("#999999", "--"),
+    "MAPIE CQR+": ("#CC79A7", "-"),
+    "crepes Mondrian+": ("#CC79A7", "--"),
+    "quantile-forest+": ("#CC79A7", ":"),
+    "LOCUS BART": ("#0072B2", "-"),
+    "LOCUS MDN": ("#009E73", "-"),
+    OURS: ("#D55E00", "-"),
+}
+PEERS = ["MAPIE CQR+", "crepes Mondrian+", "quantile-forest+", "LightGBM mean loss+"]
+
+
+def draw(summary: Summary, folder: Path) -> list[str]:
+    """Draw everything; returns the names of the pictures that belong to no table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key in paper()["tables"]:
+        dot_plot(summary, key, folder / f"{key}.png")
+    curves(summary, folder / "curves.png")
+    extra = ["curves.png"]
+    return extra + [name for name in ("figure1.png", "oracle.png") if (folder / name).exists()]
+
+
+def dot_plot(summary: Summary, key: str, path: Path) -> None:
+    """Medians with their 5-95 % range: the paper's hollow, ours filled."""
+    printed = paper()["tables"][key]
+    names = [name for name in [*PAPER, *STAND_INS] if name not in NOT_AVAILABLE]
+    series = [*printed["columns"], OURS]
+    height = 0.84 / (len(series) + 1)
+    figure, axes = plt.subplots(figsize=(9, 0.9 * len(names) + 1.3))
+    for row, dataset in enumerate(names):
+        for place, name in enumerate(series):
+            y = row - 0.42 + (place + 0.5) * height
+            theirs = printed["rows"].get(dataset, {}).get(name)
+            if theirs is not None and theirs[0] is not None:
+                _dot(axes, theirs, y - height / 5, COLOURS[name], filled=False)
+            _dot(axes, _ours(summary, dataset, name, key), y + height / 5, COLOURS[name])
+        if key.endswith("rate") and not key.startswith("tau"):
+            found = [summary.quantiles(dataset, name, _key(summary, name, key)) for name in PEERS]
+            best = min((q for q in found if q is not None), default=None)
+            _dot(axes, best, row + 0.42 - height / 2, COLOURS["peers"])
+        if row:
+            axes.axhline(row - 0.5, color="0.9", lw=0.8, zorder=0)
+    axes.set_yticks(range(len(names)), [_two_lines(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("percent")
+    axes.set_title(printed["title"], loc="left")
+    axes.grid(axis="x", color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)
+    _legend(figure, series, peers=key.endswith("rate") and not key.startswith("tau"))
+    _save(figure, path)
+
+
+def curves(summary: Summary, path: Path) -> None:
+    """Share of large losses among the accepted, against the share accepted."""
+    names = summary.datasets
+    n_columns = min(4, len(names))
+    n_rows = -(-len(names) // n_columns)
+    size = (3.1 * n_columns + 0.3, 2.7 * n_rows + 1.1)
+    figure, grid = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False, sharex=True)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    for axes, dataset in zip(grid.flat, names, strict=False):
+        for name, (colour, style) in CURVES.items():
+            found = summary.records(dataset, name).values()
+            kind = f"{summary.kind(name)}_curve" if found else ""
+            if found:
+                mean = np.mean([record[kind] for record in found], axis=0)
+                width = 2.2 if name == OURS else 1.2
+                axes.plot(100 * CURVE, 100 * mean, style, color=colour, lw=width, label=name)
+        axes.axhline(30, color="0.8", lw=0.8, zorder=0)
+        axes.set_title(label(dataset), fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_ylim(bottom=0)
+        axes.tick_params(labelsize=8, labelbottom=True)
+    handles = [
+        Line2D([], [], color=c, ls=s, lw=2.2 if n == OURS else 1.2, label=n)
+        for n, (c, s) in CURVES.items()
+    ]
+    figure.supxlabel("accepted, %", fontsize=9)
+    figure.supylabel("losses above tau among the accepted, %", fontsize=9)
+    figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    _save(figure, path)
+
+
+def _ours(summary: Summary, dataset: str, name: str, key: str) -> list[float] | None:
+    return summary.quantiles(dataset, name, _key(summary, name, key))
+
+
+def _key(summary: Summary, name: str, key: str) -> str:
+    """Methods without an exceedance of their own are ranked by their score in both tables."""
+    no_alpha = not any(summary.values(d, name, "alpha_rate") for d in summary.datasets)
+    return key.replace("alpha_", "lambda_") if no_alpha else key
+
+
+def _dot(
+    axes: plt.Axes, quantiles: list[float] | None, y: float, colour: str, filled: bool = True
+) -> None:
+    if quantiles is None:
+        return
+    median, low, high = quantiles
+    axes.plot([low, high], [y, y], color=colour, lw=1.4 if filled else 0.8, alpha=0.7)
+    face = colour if filled else "white"
+    axes.plot(median, y, "o", ms=4, mfc=face, mec=colour, mew=1.1)
+
+
+def _two_lines(name: str) -> str:
+    other = DATASETS[name].stands_for
+    return name if other is None else f"{name}\n(stand-in for {other})"
+
+
+def _legend(figure: plt.Figure, series: list[str], peers: bool) -> None:
+    def entry(text: str, colour: str, face: str) -> Line2D:
+        return Line2D([], [], marker="o", ls="", ms=5, mec=colour, mfc=face, label=text)
+
+    handles = [entry(name, COLOURS[name], COLOURS[name]) for name in series]
+    if peers:
+        handles.append(entry("best peer", COLOURS["peers"], COLOURS["peers"]))
+    handles.append(entry("hollow: the paper", "0.3", "white"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+
+
+def _save(figure: plt.Figure, path: Path) -> None:
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,120 @@
+"""The benchmark measures what it says, on a small made-up dataset."""
+
+import numpy as np
+import pytest
+
+from locuscore import Locus, match_acceptance
+from locuscore.engines import Forest
+
+pytestmark = pytest.mark.extra
+CHEAP = 2.0  # seconds per 1,000 rows: methods that a test can afford
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1000, 3))
+    return X, X[:, 0] + X[:, 1] * rng.normal(size=1000)
+
+
+@pytest.fixture(scope="module")
+def task(data):
+    from protocol import make_task
+
+    return make_task("concrete", 0, *data, None, 20)
+
+
+def test_parts_are_disjoint_and_standardised_on_the_train_part(task):
+    sizes = [len(p.y) for p in (task.train, task.calibration, task.validation, task.test)]
+    assert sizes == [400, 400, 100, 100]
+    assert abs(task.train.y.mean()) < 1e-12
+    np.testing.assert_allclose(task.train.x.std(axis=0), 1)
+    together = np.vstack([p.x for p in (task.train, task.calibration, task.validation, task.test)])
+    assert len(np.unique(together, axis=0)) == 1000
+    assert sorted([*task.d1, *task.d2]) == list(range(400))
+
+
+def test_the_default_method_is_the_library_default(task, data):
+    from sklearn.ensemble import RandomForestRegressor
+
+    import methods
+
+    scores = methods.METHODS["Locus"].run(task)
+    g = RandomForestRegressor(20, random_state=0).fit(task.train.x, task.train.y)
+    direct = Locus(g, calibration_size=task.d2, random_state=0)
+    direct.fit(task.calibration.x, task.calibration.y)
+    np.testing.assert_allclose(scores.bound[1], direct.loss_bound(task.test.x, 0.1), rtol=1e-12)
+    np.testing.assert_allclose(
+        scores.exceedance[0], direct.exceedance(task.validation.x, task.taus), rtol=1e-12
+    )
+
+
+def test_a_shared_engine_is_fitted_once_and_changes_nothing(task):
+    from methods import Shared, locus
+
+    shared = [locus(task, Forest, "x", gamma, shared="toy") for gamma in (False, True)]
+    assert isinstance(task.cache["toy"], Shared)
+    assert task.cache["toy"].saved >= task.cache["toy"].fit_seconds
+    for gamma, scores in zip((False, True), shared, strict=True):
+        alone = locus(task, lambda: Forest(random_state=0), "x", gamma)
+        np.testing.assert_array_equal(scores.bound[1], alone.bound[1])
+        np.testing.assert_array_equal(scores.exceedance[1], alone.exceedance[1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_cheap_method_gives_a_record(task, monkeypatch):
+    import baselines
+    from methods import METHODS
+    from protocol import measure
+
+    monkeypatch.setattr(baselines, "EPOCHS", 2)
+    wanted = [m for m in METHODS.values() if m.available and m.seconds <= CHEAP]
+    assert len(wanted) >= 12
+    for method in wanted:
+        record = measure(task, method.name, method.run(task))
+        assert 0 <= record["lambda_rate"] <= 1
+        assert 0.4 <= record["lambda_acceptance"] <= 1
+        assert len(record["lambda_curve"]) == 19
+        assert np.isclose(record["lambda_curve"][13], record["lambda_tail70"], atol=1e-4)
+        assert ("coverage" in record) == ("tau_rate" in record)
+
+
+def test_negative_variances_are_counted_and_become_zero(task, monkeypatch):
+    import baselines
+
+    pytest.importorskip("torch")
+    monkeypatch.setattr(baselines, "fit_network", lambda x, y, seed: lambda rows: rows[:, 0])
+    scores = baselines.variance_network(task)
+    x = task.test.x[:, 0]
+    assert scores.extra["negative_variances"] == np.sum(x - x**2 < 0)
+    np.testing.assert_array_equal(scores.bound[1], np.maximum(x - x**2, 0))
+
+
+def test_the_tuned_rate_takes_its_threshold_from_the_validation_part(task):
+    from protocol import Scores, measure
+
+    rng = np.random.default_rng(1)
+    validation, test = rng.uniform(size=100), rng.uniform(size=100)
+    record = measure(task, "spread of g", Scores((validation, test)))
+    threshold = match_acceptance(validation, 0.7).threshold
+    kept = test <= threshold
+    tau = np.quantile(task.test.z, 0.7)
+    assert record["lambda_acceptance"] == kept.mean()
+    assert record["lambda_rate"] == np.mean(task.test.z[kept] > tau)
+
+
+def test_tied_scores_share_their_rate():
+    from protocol import tail_rates
+
+    z = np.array([0.0, 1.0, 0.0, 1.0])
+    assert tail_rates(np.zeros(4), z, 0.5, [0.25, 0.5, 1.0]) == [0.5, 0.5, 0.5]
+    assert tail_rates(z, z, 0.5, [0.5, 0.75]) == [0.0, 1 / 3]
+
+
+def test_stand_ins_are_never_the_sets_they_stand_for():
+    import datasets
+
+    assert datasets.label("meps21") == "meps21 (stand-in for meps19)"
+    assert not {"meps21", "kin40k"} & set(datasets.PAPER)
+    with pytest.raises(FileNotFoundError, match="published as"):
+        datasets.load("wec")

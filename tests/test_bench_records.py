@@ -1,0 +1,90 @@
+"""The benchmark's raw records survive kills: nothing lost, nothing twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.extra
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+METHODS = ["spread of g", "IFlag", "forest mean loss", "Locus"]
+SEEDS = 2
+
+
+def a_record(seed, method="Locus", **more):
+    return {"dataset": "toy", "seed": seed, "method": method, **more}
+
+
+def test_a_record_is_written_once(tmp_path):
+    import records
+
+    assert records.append(a_record(0, value=1.0), tmp_path)
+    assert not records.append(a_record(0, value=2.0), tmp_path)
+    assert records.append(a_record(1, value=float("nan")), tmp_path)
+    first, second = records.read(tmp_path)
+    assert first["value"] == 1.0
+    assert second["value"] is None
+
+
+def test_a_torn_line_is_dropped_and_the_file_stays_whole(tmp_path):
+    import records
+
+    records.append(a_record(0), tmp_path)
+    path = tmp_path / "toy.jsonl"
+    with path.open("ab") as file:
+        file.write(b'{"dataset": "toy", "seed": 1, "meth')
+    assert [record["seed"] for record in records.read(tmp_path)] == [0]
+    records.append(a_record(1), tmp_path)
+    assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1]
+
+
+def command(folder):
+    return [
+        sys.executable,
+        str(BENCHMARKS / "run.py"),
+        *("--datasets", "concrete", "--seeds", str(SEEDS), "--methods", *METHODS),
+        *("--jobs", "1", "--most-rows", "300", "--trees", "5", "--folder", str(folder)),
+    ]
+
+
+def lines(folder):
+    path = folder / "concrete.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def comparable(folder):
+    import records
+
+    timed = ("seconds", "versions")
+    return {
+        records.key(record): {k: v for k, v in record.items() if not k.endswith(timed)}
+        for record in records.read(folder)
+    }
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    import datasets
+
+    if not (datasets.FOLDER / "concrete.csv.gz").exists():
+        pytest.skip("the benchmark's data is not here")
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(lines(killed)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert len(lines(killed)) < SEEDS * len(METHODS), "the run ended before it was killed"
+    with (killed / "concrete.jsonl").open("ab") as file:
+        file.write(b'{"dataset": "conc')  # as if the kill had hit a write
+    subprocess.run(command(killed), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(whole), check=True, stdout=subprocess.DEVNULL)
+    assert len(lines(killed)) == len(set(comparable(killed))) == SEEDS * len(METHODS)
+    assert comparable(killed) == comparable(whole)
+    finished = subprocess.run(command(killed), check=True, capture_output=True, text=True)
+    assert "0 tasks, 0 records to make" in finished.stdout
