@@ -23,6 +23,7 @@ LAYERS = [
     {"_signals"},
     {"engines"},
     {"_locus"},
+    {"_scorer"},
     {"_generators", "_contracts", "datasets"},
     {"__init__", "testing", "_demo_measure"},
     {"demo"},

@@ -32,6 +32,7 @@ from locuscore._rules import (
     tune_alpha,
     tune_threshold,
 )
+from locuscore._scorer import Scorer
 from locuscore._validation import LocusWarning
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Routing",
     "RowPlan",
     "Score",
+    "Scorer",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
-from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
+from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered, take_rows
 from locuscore._losses import Loss, describe_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, realised_losses
@@ -31,6 +31,8 @@ from locuscore._validation import (
 from locuscore.engines import resolve_engine
 
 MOST_ROWS_AT_ONCE = 65_536
+
+LawFunction = Callable[[LossDistribution], FloatArray]
 
 
 class Locus(BaseEstimator):
@@ -79,6 +81,8 @@ class Locus(BaseEstimator):
         Positions of D1 and D2 in the rows given to `fit`.
     calibration_signals_, calibration_losses_
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
+    schema_
+        Kind of the rows given to `fit`, and name and type of each column.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -177,9 +181,7 @@ class Locus(BaseEstimator):
         check_is_fitted(self)
         alphas = check_alpha(alpha)
         self._warn_if_too_few(float(alphas.min()))
-        levels = np.array([[calibrated_level(self.tails_, a) for a in np.atleast_1d(alphas)]])
-        names = numbered("bound", alphas)
-        return self._per_row(X, lambda dist: dist.isf(levels), alphas.ndim, names)
+        return self._per_row(X, self._bounds(alphas), alphas.ndim, numbered("bound", alphas))
 
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
@@ -190,14 +192,7 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        names = numbered("exceedance", taus)
-
-        def evaluate(dist: LossDistribution) -> FloatArray:
-            values = smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
-            # No loss exceeds the top of its support, however few rows there are.
-            return np.where(np.atleast_1d(taus) >= self.support_.high, 0.0, values)
-
-        return self._per_row(X, evaluate, taus.ndim, names)
+        return self._per_row(X, self._exceedances(taus), taus.ndim, numbered("exceedance", taus))
 
     def loss_dist(self, X: Rows) -> LossDistribution:
         """Predictive law of the loss at each row, before calibration: a function of D1 alone.
@@ -217,16 +212,16 @@ class Locus(BaseEstimator):
         `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
         """
         check_is_fitted(self)
-        match score.kind:
-            case "bound" if score.alpha is not None:
-                return self.loss_bound(X, score.alpha)
-            case "exceedance" if score.tau is not None:
-                return self.exceedance(X, score.tau)
-            case "tail" if score.tau is not None:
-                taus = np.atleast_1d(check_tau(score.tau))
-                names = numbered("tail", taus)
-                return self._per_row(X, lambda dist: dist.sf(taus[None, :]), 0, names)
-        raise ValueError(f"a Locus cannot compute {score}; pass its values to rule.accepts.")
+        if score.kind == "bound" and score.alpha is not None:
+            self._warn_if_too_few(score.alpha)
+        function = self._joint([score])
+        at = np.array(score.alpha if score.kind == "bound" else score.tau)
+        return self._per_row(X, function, 0, numbered(score.kind, at))
+
+    def joint_scores(self, X: Rows, scores: Sequence[Score]) -> FloatArray:
+        """Several scores as an array (n, m), in one pass over the laws and without warnings."""
+        check_is_fitted(self)
+        return self._evaluate(self._check_rows(X), self._joint(scores), len(scores))
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -279,6 +274,41 @@ class Locus(BaseEstimator):
                 "leave `of` out to certify the raw tail probability, or pass fresh X and y."
             )
         return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
+
+    def _joint(self, scores: Sequence[Score]) -> LawFunction:
+        """Scores as a function of the laws, (rows,) -> (rows, m); those of one kind together."""
+        kinds = {"bound": self._bounds, "exceedance": self._exceedances, "tail": _tails}
+        by_kind: dict[str, list[int]] = {}
+        for j, score in enumerate(scores):
+            if score.kind not in kinds:
+                raise ValueError(
+                    f"a Locus cannot compute {score}; pass its values to rule.accepts."
+                )
+            by_kind.setdefault(score.kind, []).append(j)
+        parts = []
+        for kind, at in by_kind.items():
+            values = [scores[j].alpha if kind == "bound" else scores[j].tau for j in at]
+            parts.append((at, kinds[kind](np.array(values, dtype=np.float64))))
+
+        def evaluate(dist: LossDistribution) -> FloatArray:
+            out = np.empty((len(dist), len(scores)))
+            for at, function in parts:
+                out[:, at] = function(dist)
+            return out
+
+        return evaluate
+
+    def _bounds(self, alphas: FloatArray) -> LawFunction:
+        levels = np.array([[calibrated_level(self.tails_, a) for a in np.atleast_1d(alphas)]])
+        return lambda dist: dist.isf(levels)
+
+    def _exceedances(self, taus: FloatArray) -> LawFunction:
+        def evaluate(dist: LossDistribution) -> FloatArray:
+            values = smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
+            # No loss exceeds the top of its support, however few rows there are.
+            return np.where(np.atleast_1d(taus) >= self.support_.high, 0.0, values)
+
+        return evaluate
 
     def _calibration_tails(self, score: Score) -> FloatArray:
         out = np.empty(len(self.calibration_losses_))
@@ -354,6 +384,8 @@ class Locus(BaseEstimator):
             self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
         X = as_rows(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self.schema_ = Schema.of(X)
         if reset and not n_rows(X):
             raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
         if not X.shape[1]:
@@ -412,16 +444,24 @@ class Locus(BaseEstimator):
     def _per_row(
         self,
         X: Rows,
-        function: Callable[[LossDistribution], FloatArray],
+        function: LawFunction,
         ndim: int,
         names: Sequence[str],
     ) -> Any:
         """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
         X = self._check_rows(X)
-        out = np.empty((n_rows(X), len(names)))
+        out = self._evaluate(X, function, len(names))
+        return like_rows(X, out if ndim else out[:, 0], names)
+
+    def _evaluate(self, X: Rows, function: LawFunction, width: int) -> FloatArray:
+        out = np.empty((n_rows(X), width))
         for rows, dist in self._blocks(X):
             out[rows] = function(dist)
-        return like_rows(X, out if ndim else out[:, 0], names)
+        return out
+
+
+def _tails(taus: FloatArray) -> LawFunction:
+    return lambda dist: dist.sf(np.atleast_1d(taus)[None, :])
 
 
 def _floats_per_row(draws: LossDraws) -> int:
