@@ -3,6 +3,7 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
+from locuscore._archive import ArchiveError
 from locuscore._batch import BatchSelection, select_batch
 from locuscore._certify import (
     certify_groups,
@@ -36,6 +37,7 @@ from locuscore._scorer import Scorer
 from locuscore._validation import LocusWarning
 
 __all__ = [
+    "ArchiveError",
     "BatchSelection",
     "ExceedanceInterval",
     "FlagRule",

@@ -266,6 +266,8 @@ class Locus(BaseEstimator):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
         if X is not None and y is not None:
             values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
+        elif not hasattr(self, "calibration_losses_"):
+            raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
         elif chosen.kind == "tail":
             values, z = self._calibration_tails(chosen), self.calibration_losses_
         else:

@@ -1,19 +1,24 @@
 """Scorer: rows in, named columns out; the unit that is deployed."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from locuscore._archive import checked, read_archive, write_archive
 from locuscore._calibration import conformal_rank, smallest_n
+from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
 from locuscore._locus import Locus
 from locuscore._predictor import predict
 from locuscore._protocols import Rows
 from locuscore._rules import FlagRule, Score
+from locuscore._state import decode_locus, encode_locus
 from locuscore._validation import LocusWarning, check_alpha
 
 
@@ -93,6 +98,76 @@ class Scorer:
             f"Over new rows exchangeable with the {len(self.locus.tails_)} calibration rows, the "
             f"loss exceeds its bound for at most the share alpha = {shares} (Theorem 1)."
         )
+
+    def save(self, path: str | Path) -> None:
+        """Write everything scoring needs to one file, which `load` reads without running code.
+
+        The file is complete or, whatever fails, the old one is untouched. A predictor without a
+        safe format is left out, with a warning, and an engine without one is refused. The rows of
+        D1 and D2 are not in it, and of a loss function of your own only its name.
+        """
+        writer = Writer()
+        state = {
+            "alphas": list(self.alphas),
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "locus": encode_locus(self.locus, writer),
+        }
+        text = json.dumps(state, allow_nan=False).encode()
+        write_archive(path, self._manifest(), {"scorer.json": text, **writer.members})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        predictor: Any = None,
+        *,
+        loss: Any = None,
+        signals: Any = None,
+        trusted: Sequence[str] = (),
+    ) -> Self:
+        """Read a scorer; nothing in the file is executed or unpickled.
+
+        Parameters
+        ----------
+        path
+            An archive written by `save`; one that is damaged or unsafe raises `ArchiveError`.
+        predictor
+            The predictor, where the archive does not hold it or should not be asked for it.
+        loss, signals
+            Functions of your own, which no archive holds; the loss is needed by `Locus.losses`
+            only.
+        trusted
+            Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
+            to those on the list of this library.
+        """
+        manifest, members = read_archive(path)
+        reader = Reader(members, manifest["written_by"], tuple(trusted))
+
+        def build() -> tuple[Locus, FlagRule | None, list[float]]:
+            state = json.loads(members["scorer.json"])
+            locus = decode_locus(state["locus"], reader, predictor, loss, signals)
+            rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
+            return locus, rule, state["alphas"]
+
+        return cls(*checked(build, path))
+
+    def _manifest(self) -> dict[str, Any]:
+        locus = self.locus
+        return {
+            "written_by": library_versions(),
+            "card": self.card,
+            "columns": self.columns,
+            "alphas": list(self.alphas),
+            "n_calibration": len(locus.tails_),
+            "loss": locus.loss_.name,
+            "engine": type(locus.engine_).__name__,
+            "predictor": type(locus.predictor_).__name__,
+            "rows": self.schema.kind,
+            "features": [
+                {"name": str(name), "type": kind}
+                for name, kind in zip(self.schema.names, self.schema.types, strict=True)
+            ],
+        }
 
     def __call__(self, batch: Any) -> Any:
         """Score a batch of rows, possibly empty."""
