@@ -151,7 +151,7 @@ def checked(read: Callable[[], Result], path: str | Path) -> Result:
         return read()
     except ArchiveError as error:
         raise ArchiveError(f"{path} cannot be loaded: {error}") from None
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, Warning):
         raise
     except Exception as error:  # what a damaged or forged file provokes has many types
         raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {error}") from error

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -124,7 +124,7 @@ class Scorer:
         loss: Any = None,
         signals: Any = None,
         trusted: Sequence[str] = (),
-    ) -> Self:
+    ) -> "Scorer":
         """Read a scorer; nothing in the file is executed or unpickled.
 
         Parameters
@@ -143,13 +143,13 @@ class Scorer:
         manifest, members = read_archive(path)
         reader = Reader(members, manifest["written_by"], tuple(trusted))
 
-        def build() -> tuple[Locus, FlagRule | None, list[float]]:
+        def build() -> "Scorer":
             state = json.loads(members["scorer.json"])
             locus = decode_locus(state["locus"], reader, predictor, loss, signals)
             rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
-            return locus, rule, state["alphas"]
+            return cls(locus, rule, state["alphas"])
 
-        return cls(*checked(build, path))
+        return checked(build, path)
 
     def _manifest(self) -> dict[str, Any]:
         locus = self.locus

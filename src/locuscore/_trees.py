@@ -82,7 +82,7 @@ def _check_decision_tree(model: Any) -> None:
         return
     # Nothing else of a tree may be looked at before this is known.
     if tree.node_count != tree.capacity or tree.node_count < 1:
-        raise ValueError("a tree claims more nodes than it has")
+        raise ValueError("a tree claims other nodes than it has")
     if tree.n_features != model.n_features_in_:
         raise ValueError("a tree was grown on other features than its model")
     splits = (tree.children_left != -1) | (tree.children_right != -1)
