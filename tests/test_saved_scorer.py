@@ -559,14 +559,14 @@ def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "x.locus"
     scorer = small_scorer(engine=Forest(n_trees=2, min_samples_leaf=30))
     scorer.save(path)
-    return scorer, path.read_bytes()
+    return scorer, path
 
 
 @settings(max_examples=150)
 @given(data=st.data())
 def test_a_damaged_archive_is_refused_or_scores_rightly(saved, tmp_path_factory, data):
-    scorer, content = saved
-    damaged = bytearray(content)
+    scorer, original = saved
+    damaged = bytearray(original.read_bytes())
     for _ in range(data.draw(st.integers(0, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     cut = data.draw(st.one_of(st.just(len(damaged)), st.integers(0, len(damaged))))
@@ -587,28 +587,26 @@ JSON = st.recursive(
 
 
 @settings(max_examples=150)
-@given(data=st.data())
-def test_a_scrambled_state_is_refused_or_loads(saved, tmp_path_factory, data):
+@given(steps=st.lists(st.integers(0, 10**6), min_size=1, max_size=7), value=JSON)
+def test_a_scrambled_state_is_refused_or_loads(saved, tmp_path_factory, steps, value):
     """Digests fit here, so that every decoder is reached."""
     path = tmp_path_factory.mktemp("scrambled") / "x.locus"
-    path.write_bytes(saved[1])
+    path.write_bytes(saved[1].read_bytes())
 
     def scramble(state):
         node = state
-        for _ in range(data.draw(st.integers(0, 6))):
-            keys = list(node) if isinstance(node, dict) else list(range(len(node)))
-            if not keys:
-                break
-            key = data.draw(st.sampled_from(keys))
-            if not isinstance(node[key], dict | list) or data.draw(st.booleans()):
-                node[key] = data.draw(JSON)
-                break
+        for left, step in enumerate(steps, start=1 - len(steps)):
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            key = keys[step % len(keys)]
+            if left == 0 or not isinstance(node[key], dict | list) or not node[key]:
+                node[key] = value
+                return
             node = node[key]
 
     changed_state(path, scramble)
     try:
         Scorer.load(path)
-    except ArchiveError:
+    except (ArchiveError, LocusWarning):  # or alphas too small for these few rows
         return
 
 
