@@ -18,7 +18,7 @@ LAYERS = [
     {"_numeric", "_calibration", "_sequential", "metrics", "_trusted"},
     {"_batch", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
-    {"_losses", "_frames", "_gamma", "_certify"},
+    {"_losses", "_frames", "_gamma", "_certify", "_score_functions"},
     {"_predictor"},
     {"_signals"},
     {"engines"},

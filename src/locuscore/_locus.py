@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
+from locuscore._calibration import calibrated_level, conformal_rank, smallest_n
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
 from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered, take_rows
@@ -19,6 +19,7 @@ from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, IntArray, LossDraws, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, tau_rule
+from locuscore._score_functions import LawFunction, bounds, exceedances, score_function
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._validation import (
     LocusWarning,
@@ -31,8 +32,6 @@ from locuscore._validation import (
 from locuscore.engines import resolve_engine
 
 MOST_ROWS_AT_ONCE = 65_536
-
-LawFunction = Callable[[LossDistribution], FloatArray]
 
 
 class Locus(BaseEstimator):
@@ -181,7 +180,8 @@ class Locus(BaseEstimator):
         check_is_fitted(self)
         alphas = check_alpha(alpha)
         self._warn_if_too_few(float(alphas.min()))
-        return self._per_row(X, self._bounds(alphas), alphas.ndim, numbered("bound", alphas))
+        function = bounds(self.tails_, np.atleast_1d(alphas))
+        return self._per_row(X, function, alphas.ndim, numbered("bound", alphas))
 
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
@@ -192,7 +192,8 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        return self._per_row(X, self._exceedances(taus), taus.ndim, numbered("exceedance", taus))
+        function = exceedances(self.tails_, np.atleast_1d(taus), self.support_.high)
+        return self._per_row(X, function, taus.ndim, numbered("exceedance", taus))
 
     def loss_dist(self, X: Rows) -> LossDistribution:
         """Predictive law of the loss at each row, before calibration: a function of D1 alone.
@@ -214,14 +215,15 @@ class Locus(BaseEstimator):
         check_is_fitted(self)
         if score.kind == "bound" and score.alpha is not None:
             self._warn_if_too_few(score.alpha)
-        function = self._joint([score])
+        function = score_function([score], self.tails_, self.support_.high)
         at = np.array(score.alpha if score.kind == "bound" else score.tau)
         return self._per_row(X, function, 0, numbered(score.kind, at))
 
     def joint_scores(self, X: Rows, scores: Sequence[Score]) -> FloatArray:
         """Several scores as an array (n, m), in one pass over the laws and without warnings."""
         check_is_fitted(self)
-        return self._evaluate(self._check_rows(X), self._joint(scores), len(scores))
+        function = score_function(scores, self.tails_, self.support_.high)
+        return self._evaluate(self._check_rows(X), function, len(scores))
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -276,41 +278,6 @@ class Locus(BaseEstimator):
                 "leave `of` out to certify the raw tail probability, or pass fresh X and y."
             )
         return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
-
-    def _joint(self, scores: Sequence[Score]) -> LawFunction:
-        """Scores as a function of the laws, (rows,) -> (rows, m); those of one kind together."""
-        kinds = {"bound": self._bounds, "exceedance": self._exceedances, "tail": _tails}
-        by_kind: dict[str, list[int]] = {}
-        for j, score in enumerate(scores):
-            if score.kind not in kinds:
-                raise ValueError(
-                    f"a Locus cannot compute {score}; pass its values to rule.accepts."
-                )
-            by_kind.setdefault(score.kind, []).append(j)
-        parts = []
-        for kind, at in by_kind.items():
-            values = [scores[j].alpha if kind == "bound" else scores[j].tau for j in at]
-            parts.append((at, kinds[kind](np.array(values, dtype=np.float64))))
-
-        def evaluate(dist: LossDistribution) -> FloatArray:
-            out = np.empty((len(dist), len(scores)))
-            for at, function in parts:
-                out[:, at] = function(dist)
-            return out
-
-        return evaluate
-
-    def _bounds(self, alphas: FloatArray) -> LawFunction:
-        levels = np.array([[calibrated_level(self.tails_, a) for a in np.atleast_1d(alphas)]])
-        return lambda dist: dist.isf(levels)
-
-    def _exceedances(self, taus: FloatArray) -> LawFunction:
-        def evaluate(dist: LossDistribution) -> FloatArray:
-            values = smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
-            # No loss exceeds the top of its support, however few rows there are.
-            return np.where(np.atleast_1d(taus) >= self.support_.high, 0.0, values)
-
-        return evaluate
 
     def _calibration_tails(self, score: Score) -> FloatArray:
         out = np.empty(len(self.calibration_losses_))
@@ -460,10 +427,6 @@ class Locus(BaseEstimator):
         for rows, dist in self._blocks(X):
             out[rows] = function(dist)
         return out
-
-
-def _tails(taus: FloatArray) -> LawFunction:
-    return lambda dist: dist.sf(np.atleast_1d(taus)[None, :])
 
 
 def _floats_per_row(draws: LossDraws) -> int:
