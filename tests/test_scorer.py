@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from helpers import assert_close
@@ -41,6 +42,29 @@ def test_the_columns_are_what_locus_says(scorer):
     assert_close(out["score"], locus.scores(X, scorer.rule.score))
     assert (out["flag"] == ~locus.accepts(X, scorer.rule)).all()
     assert 0 < out["flag"].mean() < 1
+
+
+class Counted(LinearRegression):
+    calls = 0
+
+    def predict(self, X):
+        type(self).calls += 1
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("signals", ["all", "x"])
+def test_the_predictor_is_asked_once(signals):
+    X, y = rows()
+    scorer = Scorer(fitted(X, y, Counted().fit(X, y), signals=signals))
+    Counted.calls = 0
+    assert_close(scorer(X)["prediction"], LinearRegression().fit(X, y).predict(X), rtol=1e-12)
+    assert Counted.calls == 1
+
+
+def test_a_forest_predicts_what_it_predicts():
+    X, y = rows()
+    forest = RandomForestRegressor(5, random_state=0).fit(X, y)
+    assert_close(Scorer(fitted(X, y, forest))(X)["prediction"], forest.predict(X), rtol=1e-12)
 
 
 @pytest.mark.parametrize("score", [Score.bound(0.2), Score.exceedance(0.5), Score.tail(0.5)])

@@ -219,11 +219,23 @@ class Locus(BaseEstimator):
         at = np.array(score.alpha if score.kind == "bound" else score.tau)
         return self._per_row(X, function, 0, numbered(score.kind, at))
 
-    def joint_scores(self, X: Rows, scores: Sequence[Score]) -> FloatArray:
-        """Several scores as an array (n, m), in one pass over the laws and without warnings."""
+    def joint_scores(
+        self, X: Rows, scores: Sequence[Score]
+    ) -> tuple[FloatArray | None, FloatArray]:
+        """Several scores as an array (n, m), in one pass over the laws and without warnings.
+
+        Also g(X), if the signals hold it as one number per row, so that nobody asks g twice.
+        """
         check_is_fitted(self)
+        X = self._check_rows(X)
         function = score_function(scores, self.tails_, self.support_.high)
-        return self._evaluate(self._check_rows(X), function, len(scores))
+        out, said = np.empty((n_rows(X), len(scores))), []
+        for start, S in self._signal_blocks(X):
+            said.append(self.signals_.predictions(S, self.n_features_in_))
+            for rows, dist in self._law_blocks(S, start):
+                out[rows] = function(dist)
+        found = [part for part in said if part is not None]
+        return (np.concatenate(found) if found else None), out
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -419,14 +431,10 @@ class Locus(BaseEstimator):
     ) -> Any:
         """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
         X = self._check_rows(X)
-        out = self._evaluate(X, function, len(names))
-        return like_rows(X, out if ndim else out[:, 0], names)
-
-    def _evaluate(self, X: Rows, function: LawFunction, width: int) -> FloatArray:
-        out = np.empty((n_rows(X), width))
+        out = np.empty((n_rows(X), len(names)))
         for rows, dist in self._blocks(X):
             out[rows] = function(dist)
-        return out
+        return like_rows(X, out if ndim else out[:, 0], names)
 
 
 def _floats_per_row(draws: LossDraws) -> int:

@@ -16,7 +16,7 @@ from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
 from locuscore._locus import Locus
 from locuscore._predictor import predict
-from locuscore._protocols import Rows
+from locuscore._protocols import FloatArray, Rows
 from locuscore._rules import FlagRule, Score
 from locuscore._state import decode_locus, encode_locus
 from locuscore._validation import LocusWarning, check_alpha
@@ -173,10 +173,15 @@ class Scorer:
         """Score a batch of rows, possibly empty."""
         given, one_batch = as_batch(batch)
         X = self.schema.conform(given)
-        columns = self._predictions(X) | self._scores(X)
+        wanted = [Score.bound(alpha) for alpha in self.alphas]
+        wanted += [] if self.rule is None else [self.rule.score]
+        predictions, values = self.locus.joint_scores(X, wanted)
+        columns = self._predictions(X, predictions) | self._scores(values)
         return columns_like(given, columns, one_batch=one_batch)
 
-    def _predictions(self, X: Rows) -> dict[str, np.ndarray]:
+    def _predictions(self, X: Rows, known: FloatArray | None) -> dict[str, np.ndarray]:
+        if known is not None:
+            return {"prediction": known}
         predictor = self.locus.predictor_
         if predictor is None:
             return {}
@@ -191,11 +196,7 @@ class Scorer:
             return {"prediction": values}
         return {f"prediction_{j}": column for j, column in enumerate(values.T)}
 
-    def _scores(self, X: Rows) -> dict[str, np.ndarray]:
-        wanted = [Score.bound(alpha) for alpha in self.alphas]
-        if self.rule is not None:
-            wanted.append(self.rule.score)
-        values = self.locus.joint_scores(X, wanted)
+    def _scores(self, values: FloatArray) -> dict[str, np.ndarray]:
         columns = dict(zip(numbered("bound", np.array(self.alphas)), values.T, strict=False))
         if self.rule is None:
             return columns

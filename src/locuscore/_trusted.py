@@ -101,13 +101,13 @@ def skops_bytes(model: Any) -> bytes:
 
 def foreign_types(data: bytes) -> list[str]:
     """Types in a skops file that are not on the list."""
-    with plain_zip(io.BytesIO(data), len(data)) as archive:
-        return sorted(_types(json.loads(archive.read("schema.json"))) - TRUSTED)
+    return sorted(_types(data) - TRUSTED)
 
 
 def read_skops(data: bytes, trusted: Sequence[str] = ()) -> Any:
     """Build the object, if all its types are trusted, and check its trees."""
-    foreign = sorted(set(foreign_types(data)) - set(trusted))
+    types = _types(data)
+    foreign = sorted(types - TRUSTED.union(trusted))
     if foreign:
         raise ArchiveError(f"it holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
     with plain_zip(io.BytesIO(data), len(data)) as archive:
@@ -118,14 +118,16 @@ def read_skops(data: bytes, trusted: Sequence[str] = ()) -> Any:
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        model = skops.loads(data, trusted=sorted(TRUSTED.union(trusted)))
+        model = skops.loads(data, trusted=sorted(types))  # no more: skops copies it at each node
     check_fitted_trees(model)
     return model
 
 
-def _types(node: Any) -> set[str]:
-    """All types named in a skops schema, wherever they stand."""
-    found, waiting = set(), [node]
+def _types(data: bytes) -> set[str]:
+    """All types named in a skops file, wherever they stand."""
+    with plain_zip(io.BytesIO(data), len(data)) as archive:
+        waiting = [json.loads(archive.read("schema.json"))]
+    found = set()
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
