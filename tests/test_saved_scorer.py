@@ -473,6 +473,7 @@ def forged_schema(data, change):
         ("operator", "methodcaller", "OperatorFuncNode"),
         ("builtins", "str.format", "MethodNode"),
         ("sklearn.pipeline.os", "system", "FunctionNode"),
+        ("builtins", "bytes", "ConstructorFromReduceNode"),
     ],
 )
 def test_a_schema_that_names_something_to_call_is_refused(path, module, name, loader):
@@ -486,6 +487,28 @@ def test_a_schema_that_names_something_to_call_is_refused(path, module, name, lo
 
     forge(path, {member: forged_schema(members_of(path)[member], change)})
     refused(path, "not trusted")
+
+
+def test_a_part_that_would_expand_is_refused(path):
+    """Inside our zip is the zip of skops: its members are looked at in the same way."""
+    import io
+    import zipfile
+
+    import skops.io
+
+    small_scorer().save(path)
+    member = predictor_member(path)
+    sound = members_of(path)[member]
+    model = LinearRegression().fit(*rows())
+    forge(path, {member: skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)})
+    refused(path, "compressed")
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sound)) as source, zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            huge = source.read(name).replace(b"'shape': (3,), }      ", b"'shape': (3000000,), }")
+            archive.writestr(name, huge)
+    forge(path, {member: target.getvalue()})
+    refused(path, "claims the shape")
 
 
 def test_trusted_names_do_not_open_the_door_to_others(path):

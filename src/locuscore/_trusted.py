@@ -86,6 +86,29 @@ _TRUSTED_NAMES = {
 TRUSTED = frozenset(
     f"{module}.{name}" for module, names in _TRUSTED_NAMES.items() for name in names.split()
 )
+# Ways in which skops builds an object. Others call a method, an operator or a constructor.
+LOADERS = frozenset(
+    {
+        "BytesNode",
+        "DTypeNode",
+        "DictNode",
+        "FunctionNode",
+        "JsonNode",
+        "ListNode",
+        "LossNode",
+        "MaskedArrayNode",
+        "NdArrayNode",
+        "ObjectNode",
+        "PartialNode",
+        "RandomGeneratorNode",
+        "RandomStateNode",
+        "SetNode",
+        "SliceNode",
+        "TreeNode",
+        "TupleNode",
+        "TypeNode",
+    }
+)
 
 HOW_TO_TRUST = (
     "name them in Scorer.load(path, trusted=[...]) if you trust them, or, where they belong to "
@@ -132,7 +155,9 @@ def _types(data: bytes) -> set[str]:
         value = waiting.pop()
         if isinstance(value, dict):
             if "__class__" in value or "__module__" in value:
-                found.add(f"{value.get('__module__')}.{value.get('__class__')}")
+                kind, loader = f"{value.get('__module__')}.{value.get('__class__')}", "__loader__"
+                known = loader not in value or value[loader] in LOADERS
+                found.add(kind if known else f"{kind} by {value[loader]}")
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
