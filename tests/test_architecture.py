@@ -14,15 +14,17 @@ PACKAGE = Path(locuscore.__file__).parent
 # A module may import modules of lower layers only; within a layer nobody imports a neighbour.
 LAYERS = [
     {"_protocols"},
-    {"_validation", "_random", "_optional", "_card", "_split"},
-    {"_numeric", "_calibration", "_sequential", "metrics"},
+    {"_validation", "_random", "_optional", "_card", "_split", "_archive", "_trees"},
+    {"_numeric", "_calibration", "_sequential", "metrics", "_trusted"},
     {"_batch", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
-    {"_losses", "_frames", "_gamma", "_certify"},
+    {"_losses", "_frames", "_gamma", "_certify", "_score_functions"},
     {"_predictor"},
     {"_signals"},
     {"engines"},
-    {"_locus"},
+    {"_codec", "_locus"},
+    {"_state"},
+    {"_scorer"},
     {"_generators", "_contracts", "datasets"},
     {"__init__", "testing", "_demo_measure"},
     {"demo"},
@@ -42,6 +44,7 @@ ENGINES_MAY_IMPORT = {
     "metrics",
 }
 OPTIONAL = [
+    "lightgbm",
     "matplotlib",
     "pandas",
     "polars",
@@ -49,6 +52,7 @@ OPTIONAL = [
     "pymc",
     "pymc_bart",
     "rich",
+    "skops",
     "skpro",
     "stochtree",
     "torch",

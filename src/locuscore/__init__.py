@@ -3,6 +3,7 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
+from locuscore._archive import ArchiveError
 from locuscore._batch import BatchSelection, select_batch
 from locuscore._certify import (
     certify_groups,
@@ -32,9 +33,11 @@ from locuscore._rules import (
     tune_alpha,
     tune_threshold,
 )
+from locuscore._scorer import Scorer
 from locuscore._validation import LocusWarning
 
 __all__ = [
+    "ArchiveError",
     "BatchSelection",
     "ExceedanceInterval",
     "FlagRule",
@@ -45,6 +48,7 @@ __all__ = [
     "Routing",
     "RowPlan",
     "Score",
+    "Scorer",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",

@@ -1,9 +1,11 @@
 """The only place that meets frames: counting, slicing, encoding and giving back what came in."""
 
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -102,6 +104,126 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     ]
     result = frame[:, [0]].with_columns(added).select(list(names))
     return (result[:, 0] if values.ndim == 1 else result).to_native()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How rows looked in `fit`: kind of frame, name and type of each column.
+
+    `kind` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or another library's name, or ``"array"``,
+    whose columns have positions for names. Types are named as narwhals names them.
+    """
+
+    kind: str
+    names: tuple[Any, ...]
+    types: tuple[str, ...]
+
+    @classmethod
+    def of(cls, X: Rows) -> Self:
+        """Describe rows."""
+        frame = as_frame(X)
+        if frame is None:
+            return cls("array", tuple(range(X.shape[1])), (str(X.dtype),) * X.shape[1])
+        kinds = (str(dtype) for dtype in frame.schema.values())
+        # Levels are the encoder's business; here it matters only that these are categories.
+        types = tuple("Categorical" if kind.startswith("Enum") else kind for kind in kinds)
+        return cls(frame.implementation.value, tuple(frame.columns), types)
+
+    def conform(self, X: Rows) -> Rows:
+        """Return rows of any kind as the kind seen in `fit`; the columns must be the same.
+
+        To a fit on an array the columns of a frame count by position.
+        """
+        frame = as_frame(X)
+        if frame is None:
+            self._check_array(X)
+            return X
+        if self.kind == "array":
+            self._check_array(X)
+            return frame.to_numpy()
+        self._check_names(list(frame.columns))
+        wanted = zip(frame.schema.items(), self.types, strict=True)
+        casts = [cast for item, kind in wanted if (cast := _cast(*item, kind)) is not None]
+        frame = frame.with_columns(casts) if casts else frame
+        if frame.implementation.value == self.kind:
+            return frame.to_native() if casts else X
+        if self.kind not in _CONVERSIONS:
+            raise TypeError(f"the rows of fit were a frame of {self.kind}; pass such a frame.")
+        return _CONVERSIONS[self.kind](frame)
+
+    def _check_array(self, X: Rows) -> None:
+        if self.kind != "array":
+            raise TypeError(
+                f"fit has seen a frame, but this is an array without names; pass a frame with the "
+                f"columns {list(self.names)}."
+            )
+        if X.shape[1] != len(self.names):
+            raise ValueError(f"expected {len(self.names)} columns, as in fit; got {X.shape[1]}.")
+
+    def _check_names(self, names: list[Any]) -> None:
+        missing = [name for name in self.names if name not in names]
+        extra = [name for name in names if name not in self.names]
+        if missing or extra:
+            parts = {"missing": missing, "not seen in fit": extra}
+            found = "; ".join(f"{what}: {cols}" for what, cols in parts.items() if cols)
+            raise ValueError(f"the columns are not those of fit; {found}.")
+        if names != list(self.names):
+            raise ValueError(
+                f"the columns are in another order than in fit; expected {list(self.names)}, got "
+                f"{names}."
+            )
+
+
+_CONVERSIONS: dict[str, Callable[[nw.DataFrame[Any]], Rows]] = {
+    "pandas": lambda frame: frame.to_pandas(),
+    "polars": lambda frame: frame.to_polars(),
+    "pyarrow": lambda frame: frame.to_arrow(),
+}
+
+
+def _cast(name: str, dtype: Any, wanted: str) -> Any:
+    """What turns a column that another library read differently into the type of `fit`, if any."""
+    column = nw.col(name)
+    is_category = isinstance(dtype, nw.Categorical | nw.Enum)
+    if wanted == "Categorical" and dtype == nw.String:
+        return column.cast(nw.Categorical)
+    if wanted == "String" and is_category:
+        return column.cast(nw.String)
+    if wanted.startswith("Datetime") and dtype == nw.Date:
+        return column.cast(nw.Datetime)
+    if dtype == nw.Decimal and not wanted.startswith("Decimal"):
+        return column.cast(nw.Float64)
+    return None
+
+
+def as_batch(batch: Any) -> tuple[Rows, bool]:
+    """Return a batch as rows, and whether it was an Arrow record batch, which became a table."""
+    arrow = sys.modules.get("pyarrow")  # whoever has a record batch has imported it
+    if arrow is not None and isinstance(batch, arrow.RecordBatch):
+        return arrow.Table.from_batches([batch]), True
+    return as_rows(batch), False
+
+
+def columns_like(X: Rows, columns: Mapping[str, np.ndarray], *, one_batch: bool = False) -> Any:
+    """Return named columns as X's kind of frame, with its index; for an array a dict of arrays."""
+    frame = as_frame(X)
+    if frame is None:
+        return dict(columns)
+    added = [
+        nw.new_series(name, _readable(values), backend=frame.implementation)
+        for name, values in columns.items()
+    ]
+    result = frame[:, [0]].with_columns(added).select(list(columns)).to_native()
+    if not one_batch:
+        return result
+    arrow = sys.modules["pyarrow"]
+    arrays = [column.combine_chunks() for column in result.columns]
+    return arrow.RecordBatch.from_arrays(arrays, schema=result.schema)
+
+
+def _readable(values: np.ndarray) -> Any:
+    """Return text as a list, since not every library reads numpy's text."""
+    return values.tolist() if values.dtype.kind in "US" else np.ascontiguousarray(values)
 
 
 Column = np.ndarray | nw.Series[Any]

@@ -9,16 +9,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._calibration import calibrated_level, conformal_rank, smallest_alpha, smallest_n
+from locuscore._calibration import calibrated_level, conformal_rank, smallest_n
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
-from locuscore._frames import as_array, as_rows, like_rows, n_rows, numbered, take_rows
+from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered, take_rows
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, tau_rule
+from locuscore._score_functions import LawFunction, bounds, exceedances, score_function
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import split_rows
 from locuscore._validation import (
@@ -80,6 +81,8 @@ class Locus(BaseEstimator):
         Positions of D1 and D2 in the rows given to `fit`.
     calibration_signals_, calibration_losses_
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
+    schema_
+        Kind of the rows given to `fit`, and name and type of each column.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -178,9 +181,8 @@ class Locus(BaseEstimator):
         check_is_fitted(self)
         alphas = check_alpha(alpha)
         self._warn_if_too_few(float(alphas.min()))
-        levels = np.array([[calibrated_level(self.tails_, a) for a in np.atleast_1d(alphas)]])
-        names = numbered("bound", alphas)
-        return self._per_row(X, lambda dist: dist.isf(levels), alphas.ndim, names)
+        function = bounds(self.tails_, np.atleast_1d(alphas))
+        return self._per_row(X, function, alphas.ndim, numbered("bound", alphas))
 
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
@@ -191,14 +193,8 @@ class Locus(BaseEstimator):
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        names = numbered("exceedance", taus)
-
-        def evaluate(dist: LossDistribution) -> FloatArray:
-            values = smallest_alpha(self.tails_, dist.sf(np.atleast_1d(taus)[None, :]))
-            # No loss exceeds the top of its support, however few rows there are.
-            return np.where(np.atleast_1d(taus) >= self.support_.high, 0.0, values)
-
-        return self._per_row(X, evaluate, taus.ndim, names)
+        function = exceedances(self.tails_, np.atleast_1d(taus), self.support_.high)
+        return self._per_row(X, function, taus.ndim, numbered("exceedance", taus))
 
     def loss_dist(self, X: Rows) -> LossDistribution:
         """Predictive law of the loss at each row, before calibration: a function of D1 alone.
@@ -218,16 +214,29 @@ class Locus(BaseEstimator):
         `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
         """
         check_is_fitted(self)
-        match score.kind:
-            case "bound" if score.alpha is not None:
-                return self.loss_bound(X, score.alpha)
-            case "exceedance" if score.tau is not None:
-                return self.exceedance(X, score.tau)
-            case "tail" if score.tau is not None:
-                taus = np.atleast_1d(check_tau(score.tau))
-                names = numbered("tail", taus)
-                return self._per_row(X, lambda dist: dist.sf(taus[None, :]), 0, names)
-        raise ValueError(f"a Locus cannot compute {score}; pass its values to rule.accepts.")
+        if score.kind == "bound" and score.alpha is not None:
+            self._warn_if_too_few(score.alpha)
+        function = score_function([score], self.tails_, self.support_.high)
+        at = np.array(score.alpha if score.kind == "bound" else score.tau)
+        return self._per_row(X, function, 0, numbered(score.kind, at))
+
+    def joint_scores(
+        self, X: Rows, scores: Sequence[Score]
+    ) -> tuple[FloatArray | None, FloatArray]:
+        """Several scores as an array (n, m), in one pass over the laws and without warnings.
+
+        Also g(X), if the signals hold it as one number per row, so that nobody asks g twice.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        function = score_function(scores, self.tails_, self.support_.high)
+        out, said = np.empty((n_rows(X), len(scores))), []
+        for start, S in self._signal_blocks(X):
+            said.append(self.signals_.predictions(S, self.n_features_in_))
+            for rows, dist in self._law_blocks(S, start):
+                out[rows] = function(dist)
+        found = [part for part in said if part is not None]
+        return (np.concatenate(found) if found else None), out
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -272,6 +281,8 @@ class Locus(BaseEstimator):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
         if X is not None and y is not None:
             values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
+        elif not hasattr(self, "calibration_losses_"):
+            raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
         elif chosen.kind == "tail":
             values, z = self._calibration_tails(chosen), self.calibration_losses_
         else:
@@ -337,6 +348,8 @@ class Locus(BaseEstimator):
             self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
         X = as_rows(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self.schema_ = Schema.of(X)
         if reset and not n_rows(X):
             raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
         if not X.shape[1]:
@@ -385,7 +398,7 @@ class Locus(BaseEstimator):
     def _per_row(
         self,
         X: Rows,
-        function: Callable[[LossDistribution], FloatArray],
+        function: LawFunction,
         ndim: int,
         names: Sequence[str],
     ) -> Any:

@@ -159,7 +159,7 @@ def own_signals(predictor: Any, X: Rows) -> np.ndarray:
         probabilities = _call(predictor, predictor.predict_proba, X)
         outputs = probabilities if isinstance(probabilities, list) else [probabilities]
         return np.hstack([_class_signals(np.asarray(p, dtype=np.float64)) for p in outputs])
-    if _has_members(predictor):
+    if has_members(predictor):
         return np.hstack(_call(predictor, partial(_mean_and_spread, predictor), X))
     output = predict(predictor, X)
     if hasattr(predictor, "classes_") and output.ndim == 1:
@@ -184,14 +184,14 @@ _MEANS = {
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 
-def _has_members(predictor: Any) -> bool:
+def has_members(predictor: Any) -> bool:
     """Whether the predictor, or the last model inside it, is a plain mean over members."""
     if isinstance(predictor, Pipeline):
-        return _has_members(predictor[-1])
+        return has_members(predictor[-1])
     if isinstance(predictor, _SEARCHES):
-        return _has_members(getattr(predictor, "best_estimator_", None))
+        return has_members(getattr(predictor, "best_estimator_", None))
     if isinstance(predictor, TransformedTargetRegressor):
-        return _has_members(getattr(predictor, "regressor_", None))
+        return has_members(getattr(predictor, "regressor_", None))
     is_mean = getattr(type(predictor), "predict", None) in _MEANS
     is_weighted = getattr(predictor, "weights", None) is not None
     return is_mean and hasattr(predictor, "estimators_") and not is_weighted

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from locuscore._frames import Encoder, column_names, n_rows, take_rows
-from locuscore._predictor import own_signals
+from locuscore._predictor import has_members, own_signals
 from locuscore._protocols import FloatArray, Rows
 
 SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
@@ -36,6 +36,12 @@ class Signals:
             )
         return values if self.listen is None else np.hstack([values, self.listen(X)])
 
+    def predictions(self, S: FloatArray, n_features: int) -> FloatArray | None:
+        """Return g(x) from the signals of rows with so many features, where it stands in them."""
+        said = S[:, n_features:]
+        listens = isinstance(self.listen, Listener) and self.listen.repeats(said.shape[1])
+        return said[:, 0] if listens else None
+
 
 @dataclass(frozen=True)
 class Listener:
@@ -53,6 +59,12 @@ class Listener:
                 "prediction that is no number has no loss to bound. Leave those rows out."
             )
         return values
+
+    def repeats(self, width: int) -> bool:
+        """Whether the first of the numbers said is the predictor's one output, as a number."""
+        own = 2 if has_members(self.predictor) else 1
+        is_class = hasattr(self.predictor, "predict_proba") or hasattr(self.predictor, "classes_")
+        return width == own and not is_class and not self.encoder.codes_
 
 
 def fit_signals(choice: SignalChoice, predictor: Any, X: Rows) -> Signals:

@@ -1,0 +1,191 @@
+"""The file behind `Scorer.save`: a zip of named members, checked before any of them is read.
+
+Nothing in it is compressed, so nothing can expand, and nothing is ever unpacked to disk. The
+manifest has a digest of every other member; it guards against damage, not against somebody who
+rewrites both.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+
+FORMAT = 1  # raised when an older version could not read what this one writes
+MANIFEST = "manifest.json"
+MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
+LARGEST_MANIFEST = 2**24
+OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
+
+Result = TypeVar("Result")
+
+
+class ArchiveError(ValueError):
+    """An archive that is damaged, unsafe, or not for this version."""
+
+
+def write_archive(
+    path: str | Path, manifest: Mapping[str, Any], members: Mapping[str, Any]
+) -> None:
+    """Write members and their manifest to one file, all or nothing."""
+    listed = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    }
+    full = {"format": FORMAT, **manifest, "members": listed}
+    text = json.dumps(full, indent=1, allow_nan=False).encode()
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, data in {MANIFEST: text, **members}.items():
+                archive.writestr(zipfile.ZipInfo(name, OLDEST_ZIP_DATE), data)
+
+    write_atomically(path, write)
+
+
+def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside the old one and put it in its place when it is complete on disk.
+
+    Whatever fails before that leaves the old file as it was, and no other.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the new name itself must survive a power cut
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read_manifest(path: str | Path) -> dict[str, Any]:
+    """Return the manifest of an archive, and read nothing else."""
+    with Path(path).open("rb") as file:
+        return checked(lambda: _manifest(_open(file)), path)
+
+
+def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest and all members, each compared with its digest."""
+    with Path(path).open("rb") as file:
+        return checked(lambda: _contents(_open(file)), path)
+
+
+def array_bytes(values: np.ndarray) -> bytes:
+    """Return an array of numbers, text or times in numpy's own format."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.asarray(values), allow_pickle=False)
+    return file.getvalue()
+
+
+def read_array(data: bytes) -> np.ndarray:
+    """Return the array; its header must describe exactly the bytes that follow."""
+    check_array_size(data)
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+
+
+def check_array_size(data: bytes) -> None:
+    """Raise unless the header of an array describes plain values and exactly the bytes there are.
+
+    numpy allocates what a header says before it looks at the data.
+    """
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ArchiveError(f"an array in it has the unknown format {version}.")
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ArchiveError("an array in it holds Python objects, which only pickle could read.")
+    size = dtype.itemsize
+    for length in shape:
+        size *= int(length)
+    if min(shape, default=0) < 0 or size != len(data) - file.tell():
+        raise ArchiveError(f"an array in it claims the shape {shape}, but has other contents.")
+
+
+def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:
+    """Open a zip whose members are plain, uncompressed files, together no larger than the zip."""
+    archive = zipfile.ZipFile(file)
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    if len(set(names)) < len(names):
+        raise ArchiveError("it holds several members of one name.")
+    for entry in entries:
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG) or entry.is_dir():
+            raise ArchiveError(f"its member {entry.filename!r} is no plain file.")
+        is_plain = entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & 1
+        if not is_plain or entry.file_size != entry.compress_size:
+            raise ArchiveError(
+                f"its member {entry.filename!r} is compressed or encrypted, which no archive of "
+                "locuscore is."
+            )
+    if sum(entry.file_size for entry in entries) > size:
+        raise ArchiveError("its members overlap: they claim more bytes than the file has.")
+    return archive
+
+
+def checked(read: Callable[[], Result], path: str | Path) -> Result:
+    """Read, and turn whatever a broken file provokes into one error."""
+    try:
+        return read()
+    except ArchiveError as error:
+        raise ArchiveError(f"{path} cannot be loaded: {error}") from None
+    except (ModuleNotFoundError, Warning):
+        raise
+    except Exception as error:  # what a damaged or forged file provokes has many types
+        raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {error}") from error
+
+
+def _open(file: IO[bytes]) -> zipfile.ZipFile:
+    size = os.fstat(file.fileno()).st_size
+    archive = plain_zip(file, size)
+    for name in archive.namelist():
+        if MEMBER_NAME.fullmatch(name) is None:
+            raise ArchiveError(f"it holds a member of the unsafe name {name!r}.")
+    return archive
+
+
+def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+        raise ArchiveError("its manifest is too large.")
+    manifest = json.loads(archive.read(MANIFEST))
+    version = manifest["format"]
+    if not isinstance(version, int) or version > FORMAT:
+        raise ArchiveError(
+            f"it has format {version}, but this version of locuscore reads up to {FORMAT}; "
+            "install a newer locuscore."
+        )
+    return manifest
+
+
+def _contents(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, bytes]]:
+    manifest = _manifest(archive)
+    listed = manifest["members"]
+    if set(listed) != set(archive.namelist()) - {MANIFEST}:
+        raise ArchiveError("its members are not those its manifest lists.")
+    members = {name: archive.read(name) for name in listed}
+    for name, data in members.items():
+        if hashlib.sha256(data).hexdigest() != listed[name]["sha256"]:
+            raise ArchiveError(f"its member {name!r} is damaged: the digest differs.")
+    return manifest, members

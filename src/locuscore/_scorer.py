@@ -1,0 +1,214 @@
+"""Scorer: rows in, named columns out; the unit that is deployed."""
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from locuscore._archive import checked, read_archive, write_archive
+from locuscore._calibration import conformal_rank, smallest_n
+from locuscore._codec import Reader, Writer, library_versions
+from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
+from locuscore._locus import Locus
+from locuscore._predictor import predict
+from locuscore._protocols import FloatArray, Rows
+from locuscore._rules import FlagRule, Score
+from locuscore._state import decode_locus, encode_locus
+from locuscore._validation import LocusWarning, check_alpha
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A fitted `Locus` with the alphas and the rule it is deployed with: rows in, columns out.
+
+    Calling it on a pandas or polars frame, an Arrow table or record batch, or an array gives, in
+    this order, ``prediction`` (``prediction_0, prediction_1, ...`` for several outputs; none
+    without a predictor), ``bound_<alpha>`` for each alpha, and with a rule ``score``, what it
+    thresholds, and ``flag``: true where the rule does not accept. A frame gives a frame of its kind
+    with its index, an array a dict of arrays. Each row is scored by itself, so batching and
+    sharding change numbers by rounding only; nothing is random, and threads may share a scorer.
+
+    The batch must have the columns of `fit`, in the same order; it may be another kind of frame.
+    Numeric predictions are given as floats. A bound is infinite where D2 has too few rows for its
+    alpha, of which `Scorer` warns once, when made.
+
+    Parameters
+    ----------
+    locus
+        A fitted `Locus`.
+    rule
+        A `FlagRule` on a score of this estimator, or None.
+    alphas
+        One bound column for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus, Scorer
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1000, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=1000)
+    >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X, y)
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1), alphas=(0.1, 0.05))
+    >>> list(scorer(X[:3]))
+    ['prediction', 'bound_0.1', 'bound_0.05', 'score', 'flag']
+    """
+
+    locus: Locus
+    rule: FlagRule | None = None
+    alphas: Sequence[float] = (0.1,)
+
+    def __post_init__(self) -> None:
+        check_is_fitted(self.locus)
+        alphas = tuple(float(alpha) for alpha in np.atleast_1d(check_alpha(self.alphas)))
+        if len(set(alphas)) < len(alphas):
+            raise ValueError(f"each alpha is one column; got {alphas}.")
+        object.__setattr__(self, "alphas", alphas)
+        if self.rule is not None and self.rule.score.kind == "other":
+            raise ValueError(
+                f"the rule thresholds {self.rule.score}, which a Locus cannot compute; a Scorer "
+                "needs a rule on its bound, exceedance or tail."
+            )
+        self._warn_if_too_few()
+
+    @property
+    def schema(self) -> Schema:
+        """Kind of rows, names and types of the columns that a batch must have."""
+        return self.locus.schema_
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns a batch gives, in order; one prediction is assumed."""
+        first = [] if self.locus.predictor_ is None else ["prediction"]
+        last = [] if self.rule is None else ["score", "flag"]
+        return [*first, *numbered("bound", np.array(self.alphas)), *last]
+
+    @property
+    def card(self) -> str:
+        """What is guaranteed: the rule's card, or without a rule one sentence on the bounds."""
+        if self.rule is not None:
+            return str(self.rule)
+        shares = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        return (
+            f"Over new rows exchangeable with the {len(self.locus.tails_)} calibration rows, the "
+            f"loss exceeds its bound for at most the share alpha = {shares} (Theorem 1)."
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write everything scoring needs to one file, which `load` reads without running code.
+
+        The file is complete or, whatever fails, the old one is untouched. A predictor without a
+        safe format is left out, with a warning, and an engine without one is refused. The rows of
+        D1 and D2 are not in it, and of a loss function of your own only its name.
+        """
+        writer = Writer()
+        state = {
+            "alphas": list(self.alphas),
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "locus": encode_locus(self.locus, writer),
+        }
+        text = json.dumps(state, allow_nan=False).encode()
+        write_archive(path, self._manifest(), {"scorer.json": text, **writer.members})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        predictor: Any = None,
+        *,
+        loss: Any = None,
+        signals: Any = None,
+        trusted: Sequence[str] = (),
+    ) -> "Scorer":
+        """Read a scorer; nothing in the file is executed or unpickled.
+
+        Parameters
+        ----------
+        path
+            An archive written by `save`; one that is damaged or unsafe raises `ArchiveError`.
+        predictor
+            The predictor, where the archive does not hold it or should not be asked for it.
+        loss, signals
+            Functions of your own, which no archive holds; the loss is needed by `Locus.losses`
+            only.
+        trusted
+            Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
+            to those on the list of this library.
+        """
+        manifest, members = read_archive(path)
+        reader = Reader(members, manifest["written_by"], tuple(trusted))
+
+        def build() -> "Scorer":
+            state = json.loads(members["scorer.json"])
+            locus = decode_locus(state["locus"], reader, predictor, loss, signals)
+            rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
+            return cls(locus, rule, state["alphas"])
+
+        return checked(build, path)
+
+    def _manifest(self) -> dict[str, Any]:
+        locus = self.locus
+        return {
+            "written_by": library_versions(),
+            "card": self.card,
+            "columns": self.columns,
+            "alphas": list(self.alphas),
+            "n_calibration": len(locus.tails_),
+            "loss": locus.loss_.name,
+            "engine": type(locus.engine_).__name__,
+            "predictor": type(locus.predictor_).__name__,
+            "rows": self.schema.kind,
+            "features": [
+                {"name": str(name), "type": kind}
+                for name, kind in zip(self.schema.names, self.schema.types, strict=True)
+            ],
+        }
+
+    def __call__(self, batch: Any) -> Any:
+        """Score a batch of rows, possibly empty."""
+        given, one_batch = as_batch(batch)
+        X = self.schema.conform(given)
+        wanted = [Score.bound(alpha) for alpha in self.alphas]
+        wanted += [] if self.rule is None else [self.rule.score]
+        predictions, values = self.locus.joint_scores(X, wanted)
+        columns = self._predictions(X, predictions) | self._scores(values)
+        return columns_like(given, columns, one_batch=one_batch)
+
+    def _predictions(self, X: Rows, known: FloatArray | None) -> dict[str, np.ndarray]:
+        if known is not None:
+            return {"prediction": known}
+        predictor = self.locus.predictor_
+        if predictor is None:
+            return {}
+        classes = getattr(predictor, "classes_", None)
+        if n_rows(X):
+            values = predict(predictor, X)
+        else:  # most predictors refuse to predict nothing
+            values = np.empty(0, dtype=None if classes is None else np.asarray(classes).dtype)
+        if classes is None and values.dtype.kind in "biuf":
+            values = values.astype(np.float64)
+        if values.ndim == 1:
+            return {"prediction": values}
+        return {f"prediction_{j}": column for j, column in enumerate(values.T)}
+
+    def _scores(self, values: FloatArray) -> dict[str, np.ndarray]:
+        columns = dict(zip(numbered("bound", np.array(self.alphas)), values.T, strict=False))
+        if self.rule is None:
+            return columns
+        score = values[:, -1]
+        return columns | {"score": score, "flag": ~self.rule.accepts(score, self.rule.score)}
+
+    def _warn_if_too_few(self) -> None:
+        n, smallest = len(self.locus.tails_), min(self.alphas)
+        if conformal_rank(n, smallest) > n:
+            warnings.warn(
+                f"{n} calibration rows are too few for alpha = {smallest:g}: its bound is the top "
+                f"of the support for every row. At least {smallest_n(smallest)} are needed.",
+                LocusWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,166 @@
+"""What an archive holds of a fitted `Locus`, and how the estimator comes back from it."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from locuscore._archive import ArchiveError
+from locuscore._codec import Reader, Writer
+from locuscore._distribution import Support
+from locuscore._frames import Encoder, Schema
+from locuscore._locus import Locus
+from locuscore._losses import Loss, cost, pinball, resolve_loss
+from locuscore._predictor import PredictionColumn
+from locuscore._signals import Listener, Signals
+from locuscore._trusted import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
+from locuscore._validation import LocusWarning
+
+LEFT_OUT = (
+    "has no safe format and is left out of the archive: supply it with "
+    "Scorer.load(path, predictor=g)."
+)
+
+
+def encode_loss(loss: Loss, writer: Writer) -> Any:
+    """Return a loss by name and parameters; of a function of somebody else only the name."""
+    function = loss.function
+    if isinstance(function, partial) and loss.name == "cost":
+        parts = {"matrix": function.keywords["costs"], "classes": loss.classes}
+        return {"name": "cost", **{key: writer.encode(part) for key, part in parts.items()}}
+    if isinstance(function, partial) and loss.name.startswith("pinball"):
+        return {"name": "pinball", "level": float(function.keywords["level"])}
+    return {"name": loss.name, "is_own": loss.reads == "anything"}
+
+
+def decode_loss(state: Mapping[str, Any], reader: Reader, given: Any) -> Loss:
+    """Return the loss, or the one given; without either, one that says so when it is called."""
+    if given is not None:
+        return resolve_loss(given)
+    match state["name"]:
+        case "cost":
+            return cost(reader.decode(state["matrix"]), reader.decode(state["classes"]))
+        case "pinball":
+            return pinball(state["level"])
+        case name if state["is_own"]:
+            return Loss(name, _AbsentLoss(name), Support(), "anything")
+        case name:
+            return resolve_loss(name)
+
+
+@dataclass(frozen=True)
+class _AbsentLoss:
+    """Stands for a loss function that no archive can hold; scoring does not need it."""
+
+    name: str
+
+    def __call__(self, y_true: Any, y_pred: Any) -> Any:
+        raise ValueError(
+            f"the loss {self.name} is a function of your own, which an archive cannot hold; pass "
+            "it to Scorer.load(path, loss=...)."
+        )
+
+
+def encode_signals(signals: Signals, writer: Writer) -> Any:
+    """Return what was learned of the rows, without the predictor."""
+    encoder = getattr(signals.embed, "__self__", None)
+    listener = signals.listen
+    return {
+        "encoder": writer.encode(encoder) if isinstance(encoder, Encoder) else None,
+        "listener": writer.encode(listener.encoder) if isinstance(listener, Listener) else None,
+    }
+
+
+def decode_signals(state: Mapping[str, Any], reader: Reader, predictor: Any, given: Any) -> Signals:
+    """Return the map from rows to floats; a function of somebody else must be given."""
+    encoder, listener = reader.decode(state["encoder"]), reader.decode(state["listener"])
+    if encoder is None:
+        if given is None:
+            raise ArchiveError(
+                "its signals are a function of your own, which an archive cannot hold; pass it to "
+                "Scorer.load(path, signals=...)."
+            )
+        return Signals(given)
+    if not isinstance(encoder, Encoder) or not isinstance(listener, Encoder | None):
+        raise ArchiveError("its signals are no encoders.")
+    return Signals(encoder.transform, None if listener is None else Listener(predictor, listener))
+
+
+def encode_predictor(predictor: Any, writer: Writer) -> Any:
+    """Return the predictor, or that it is not in the archive, with a warning."""
+    if predictor is None or isinstance(predictor, PredictionColumn) or is_lightgbm(predictor):
+        return writer.encode(predictor)
+    if not isinstance(predictor, BaseEstimator):
+        _warn(f"the predictor, a {type(predictor).__name__}, {LEFT_OUT}")
+        return {"is": "outside", "type": type(predictor).__name__}
+    try:
+        data = skops_bytes(predictor)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # skops has many reasons
+        _warn(f"the predictor {LEFT_OUT} ({error})")
+        return {"is": "outside", "type": type(predictor).__name__}
+    foreign = foreign_types(data)
+    if foreign:
+        _warn(f"the predictor holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
+    return {"is": "skops", "member": writer.add(data, "skops")}
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, LocusWarning, stacklevel=5)
+
+
+def decode_predictor(state: Any, reader: Reader) -> Any:
+    """Return the predictor, if the archive holds it."""
+    if isinstance(state, dict) and state.get("is") == "outside":
+        raise ArchiveError(
+            f"its predictor, a {state['type']}, has no safe format and is not in it; supply it "
+            "with Scorer.load(path, predictor=g)."
+        )
+    return reader.decode(state)
+
+
+_OF_LOCUS = ("engine_", "gamma_", "support_", "floor_", "tails_", "schema_", "n_features_in_")
+
+
+def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
+    """Return what scoring reads of a fitted estimator; the rows of D1 and D2 are not in it."""
+    parts = {name: writer.encode(getattr(locus, name)) for name in _OF_LOCUS}
+    if hasattr(locus, "feature_names_in_"):
+        parts["feature_names_in_"] = writer.encode(locus.feature_names_in_)
+    return parts | {
+        "loss": encode_loss(locus.loss_, writer),
+        "predictor": encode_predictor(locus.predictor_, writer),
+        "signals": encode_signals(locus.signals_, writer),
+    }
+
+
+def decode_locus(
+    state: Mapping[str, Any], reader: Reader, predictor: Any, loss: Any, signals: Any
+) -> Locus:
+    """Return a fitted estimator that can score."""
+    if predictor is None:
+        predictor = decode_predictor(state["predictor"], reader)
+    own_loss = decode_loss(state["loss"], reader, loss)
+    locus = Locus(predictor, loss=own_loss)
+    names = [*_OF_LOCUS, *({"feature_names_in_"} & set(state))]
+    for name in names:
+        setattr(locus, name, reader.decode(state[name]))
+    locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
+    locus.signals_ = decode_signals(state["signals"], reader, predictor, signals)
+    tails, schema = locus.tails_, locus.schema_
+    is_usable = (
+        isinstance(schema, Schema)
+        and len(schema.names) == locus.n_features_in_
+        and tails.ndim == 1
+        and np.all((tails >= 0) & (tails <= 1))
+        and np.all(np.diff(tails) >= 0)
+        and hasattr(locus.engine_, "predict_draws")
+    )
+    if not is_usable:
+        raise ArchiveError("its parts do not make a fitted Locus.")
+    return locus

@@ -1,0 +1,214 @@
+"""Models of other libraries in their own safe formats: skops for scikit-learn, LightGBM as text.
+
+skops builds objects of named types only. Of these types the list below is trusted; trees inside
+are checked before anything follows them. Other types load only if the caller names them.
+"""
+
+import io
+import json
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import InconsistentVersionWarning
+
+from locuscore._archive import ArchiveError, check_array_size, plain_zip
+from locuscore._optional import require
+from locuscore._protocols import FloatArray, Rows
+from locuscore._trees import check_fitted_trees, check_lightgbm
+
+_TRUSTED_NAMES = {
+    "builtins": "bool bytes dict float int list set slice str tuple",
+    "collections": "OrderedDict",
+    "functools": "partial",
+    "locuscore.engines._boosting": "BoostedTrees",
+    "numpy": "bool bool_ dtype exp expm1 float32 float64 int32 int64 int8 intp log log10 log1p "
+    "log2 ndarray sqrt square str_ uint32 uint64 uint8",
+    "numpy.ma": "MaskedArray",
+    "numpy.random._generator": "Generator",
+    "numpy.random.mtrand": "RandomState",
+    "sklearn._loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
+    "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss "
+    "CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
+    "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
+    "sklearn._loss.loss": "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss "
+    "HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss "
+    "HalfTweedieLossIdentity HuberLoss PinballLoss",
+    "sklearn.calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+    "sklearn.compose._column_transformer": "ColumnTransformer _RemainderColsList "
+    "make_column_selector",
+    "sklearn.compose._target": "TransformedTargetRegressor",
+    "sklearn.dummy": "DummyClassifier DummyRegressor",
+    "sklearn.ensemble._bagging": "BaggingClassifier BaggingRegressor",
+    "sklearn.ensemble._forest": "ExtraTreesClassifier ExtraTreesRegressor RandomForestClassifier "
+    "RandomForestRegressor",
+    "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": "HistGradientBoostingClassifier "
+    "HistGradientBoostingRegressor",
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.ensemble._stacking": "StackingClassifier StackingRegressor",
+    "sklearn.ensemble._voting": "VotingClassifier VotingRegressor",
+    "sklearn.ensemble._weight_boosting": "AdaBoostClassifier AdaBoostRegressor",
+    "sklearn.impute._base": "MissingIndicator SimpleImputer",
+    "sklearn.isotonic": "IsotonicRegression",
+    "sklearn.linear_model._base": "LinearRegression",
+    "sklearn.linear_model._bayes": "ARDRegression BayesianRidge",
+    "sklearn.linear_model._coordinate_descent": "ElasticNet ElasticNetCV Lasso LassoCV",
+    "sklearn.linear_model._glm.glm": "GammaRegressor PoissonRegressor TweedieRegressor",
+    "sklearn.linear_model._huber": "HuberRegressor",
+    "sklearn.linear_model._logistic": "LogisticRegression LogisticRegressionCV",
+    "sklearn.linear_model._quantile": "QuantileRegressor",
+    "sklearn.linear_model._ridge": "Ridge RidgeCV RidgeClassifier",
+    "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
+    "SquaredEpsilonInsensitive SquaredHinge",
+    "sklearn.linear_model._stochastic_gradient": "SGDClassifier SGDRegressor",
+    "sklearn.metrics._scorer": "_PassthroughScorer",
+    "sklearn.model_selection._search": "GridSearchCV RandomizedSearchCV",
+    "sklearn.model_selection._split": "KFold StratifiedKFold",
+    "sklearn.neural_network._multilayer_perceptron": "MLPClassifier MLPRegressor",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
+    "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
+    "QuantileTransformer RobustScaler StandardScaler",
+    "sklearn.preprocessing._discretization": "KBinsDiscretizer",
+    "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+    "sklearn.preprocessing._label": "LabelBinarizer LabelEncoder",
+    "sklearn.preprocessing._polynomial": "PolynomialFeatures",
+    "sklearn.preprocessing._target_encoder": "TargetEncoder",
+    "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier "
+    "ExtraTreeRegressor",
+    "sklearn.tree._tree": "Tree",
+    "sklearn.utils._bunch": "Bunch",
+    "sklearn.utils.validation": "check_array",
+}
+TRUSTED = frozenset(
+    f"{module}.{name}" for module, names in _TRUSTED_NAMES.items() for name in names.split()
+)
+# Ways in which skops builds an object. Others call a method, an operator or a constructor.
+LOADERS = frozenset(
+    {
+        "BytesNode",
+        "DTypeNode",
+        "DictNode",
+        "FunctionNode",
+        "JsonNode",
+        "ListNode",
+        "LossNode",
+        "MaskedArrayNode",
+        "NdArrayNode",
+        "ObjectNode",
+        "PartialNode",
+        "RandomGeneratorNode",
+        "RandomStateNode",
+        "SetNode",
+        "SliceNode",
+        "TreeNode",
+        "TupleNode",
+        "TypeNode",
+    }
+)
+
+HOW_TO_TRUST = (
+    "name them in Scorer.load(path, trusted=[...]) if you trust them, or, where they belong to "
+    "the predictor, supply it with Scorer.load(path, predictor=g)."
+)
+
+
+def skops_bytes(model: Any) -> bytes:
+    """Return a scikit-learn object in the format of skops."""
+    data: bytes = require("skops.io", extra="archive").dumps(model)
+    return data
+
+
+def foreign_types(data: bytes) -> list[str]:
+    """Types in a skops file that are not on the list."""
+    return sorted(_types(data) - TRUSTED)
+
+
+def read_skops(data: bytes, trusted: Sequence[str] = ()) -> Any:
+    """Build the object, if all its types are trusted, and check its trees."""
+    types = _types(data)
+    foreign = sorted(types - TRUSTED.union(trusted))
+    if foreign:
+        raise ArchiveError(f"it holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
+    with plain_zip(io.BytesIO(data), len(data)) as archive:
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                check_array_size(archive.read(name))
+    skops = require("skops.io", extra="archive")
+    with warnings.catch_warnings():
+        # Only the last digits differ: the minor version was compared.
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        model = skops.loads(data, trusted=sorted(types))  # no more: skops copies it at each node
+    check_fitted_trees(model)
+    return model
+
+
+def _types(data: bytes) -> set[str]:
+    """All types named in a skops file, wherever they stand."""
+    with plain_zip(io.BytesIO(data), len(data)) as archive:
+        waiting = [json.loads(archive.read("schema.json"))]
+    found = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "__class__" in value or "__module__" in value:
+                kind, loader = f"{value.get('__module__')}.{value.get('__class__')}", "__loader__"
+                known = loader not in value or value[loader] in LOADERS
+                found.add(kind if known else f"{kind} by {value[loader]}")
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return found
+
+
+class BoosterRegressor:
+    """A LightGBM model that was loaded from its text."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = booster
+
+    def predict(self, X: Rows) -> FloatArray:
+        """Predict."""
+        return np.asarray(self.booster.predict(X))
+
+
+class BoosterClassifier(BoosterRegressor):
+    """A LightGBM classifier that was loaded from its text."""
+
+    def __init__(self, booster: Any, classes: np.ndarray) -> None:
+        super().__init__(booster)
+        self.classes_ = classes
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Class probabilities, (n, classes)."""
+        values = super().predict(X)
+        return values if values.ndim == 2 else np.column_stack([1.0 - values, values])
+
+    def predict(self, X: Rows) -> np.ndarray:
+        """Likeliest class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def is_lightgbm(model: Any) -> bool:
+    """Whether a model is one of LightGBM's, or one of the two above."""
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
+    ours = isinstance(model, BoosterRegressor)
+    return ours or bool(names & {"lightgbm.sklearn.LGBMModel", "lightgbm.basic.Booster"})
+
+
+def lightgbm_parts(model: Any) -> tuple[str, np.ndarray | None]:
+    """Return the model's text, and the classes of a classifier."""
+    booster = getattr(model, "booster_", getattr(model, "booster", model))
+    text: str = booster.model_to_string()
+    check_lightgbm(text)
+    return text, getattr(model, "classes_", None)
+
+
+def read_lightgbm(text: str, classes: np.ndarray | None) -> BoosterRegressor:
+    """Build a predictor from a model text, after its trees were checked."""
+    check_lightgbm(text)
+    booster = require("lightgbm", extra="lightgbm").Booster(model_str=text)
+    return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)

@@ -1,0 +1,61 @@
+"""Small scorers, and ways to forge an archive, that several test files share."""
+
+import hashlib
+import json
+import zipfile
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+
+from locuscore import Locus, Scorer
+from locuscore.engines import Forest
+
+
+def rows(n=160, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 3))
+    return X, X[:, 0] + X[:, 1] * rng.normal(size=n)
+
+
+def small_scorer(predictor=None, X=None, y=None, **settings):
+    """A scorer of a few trees, with a rule and two alphas."""
+    if X is None:
+        X, y = rows()
+    predictor = LinearRegression().fit(X, y) if predictor is None else predictor
+    settings = {"engine": Forest(n_trees=3, min_samples_leaf=20), "random_state": 0} | settings
+    locus = Locus(predictor, **settings).fit(X, y)
+    return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+
+
+def assert_same_scores(one, other, batch):
+    """The same columns, numbers to 1e-9, flags and text identical."""
+    first, second = one(batch), other(batch)
+    assert type(first) is type(second)
+    names = getattr(first, "column_names", None) or list(getattr(first, "columns", first))
+    assert names == one.columns
+    for name in names:
+        a, b = np.asarray(first[name]), np.asarray(second[name])
+        assert a.dtype == b.dtype
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=0)
+        else:
+            assert (a == b).all()
+
+
+def members_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def forge(path, changed, manifest=None):
+    """Rewrite members, with digests that fit: what somebody with bad intentions would do."""
+    members = members_of(path) | changed
+    listed = json.loads(members.pop("manifest.json")) | (manifest or {})
+    listed["members"] = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(listed))
+        for name, data in members.items():
+            archive.writestr(name, data)

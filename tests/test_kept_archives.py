@@ -1,0 +1,53 @@
+"""Archives written by earlier versions load, and score as they did."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from helpers import assert_close
+from locuscore import ArchiveError, Scorer
+from locuscore._archive import FORMAT, read_manifest
+
+FOLDER = Path(__file__).parent / "archives"
+KEPT = sorted(FOLDER.glob("format_*/*.locus"))
+NAMES = {"mdn", "bart", "lightgbm", "forest", "scale"}
+
+
+def minor(text):
+    return text.split(".")[:2]
+
+
+def test_the_archives_of_this_format_are_kept_and_small():
+    assert {path.stem for path in KEPT if path.parent.name == f"format_{FORMAT}"} == NAMES
+    assert all(path.stat().st_size < 100_000 for path in KEPT)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_kept_manifest_is_read(path):
+    manifest = read_manifest(path)
+    assert "Guarantee card" in manifest["card"]
+    assert manifest["columns"] == ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_kept_archive_scores_as_it_did(path):
+    import pandas as pd
+
+    manifest = read_manifest(path)
+    has_parts = any(name.endswith(".skops") for name in manifest["members"])
+    if has_parts and minor(manifest["written_by"]["scikit-learn"]) != minor(
+        version("scikit-learn")
+    ):
+        with pytest.raises(ArchiveError, match="install scikit-learn=="):
+            Scorer.load(path)
+        return
+    record = json.loads(path.with_suffix(".json").read_text())
+    scores = Scorer.load(path)(pd.DataFrame(record["batch"]))
+    for name, expected in record["scores"].items():
+        if name == "flag":
+            assert scores[name].to_list() == expected
+        else:
+            assert_close(scores[name], expected, rtol=1e-9)

@@ -1,0 +1,298 @@
+"""Scorer: the columns of a batch, whatever its kind, size and thread."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from helpers import assert_close
+from locuscore import Locus, LocusWarning, Score, Scorer, match_acceptance, prediction_column
+from locuscore.engines import Forest
+
+NAMES = ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 3))
+    return X, X[:, 0] + X[:, 1] * rng.normal(size=n)
+
+
+def fitted(X, y, predictor=None, **settings):
+    predictor = LinearRegression().fit(X, y) if predictor is None else predictor
+    settings = {"engine": Forest(n_trees=5), "random_state": 0} | settings
+    return Locus(predictor, **settings).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    locus = fitted(*rows())
+    return Scorer(locus, locus.tau_rule(tau=0.8, alpha=0.1), alphas=(0.1, 0.25))
+
+
+def test_the_columns_are_what_locus_says(scorer):
+    X, _ = rows(seed=1)
+    out, locus = scorer(X), scorer.locus
+    assert list(out) == NAMES == scorer.columns
+    assert_close(out["prediction"], locus.predict(X))
+    bounds = np.column_stack([out["bound_0.1"], out["bound_0.25"]])
+    assert_close(bounds, locus.loss_bound(X, [0.1, 0.25]))
+    assert_close(out["score"], locus.scores(X, scorer.rule.score))
+    assert (out["flag"] == ~locus.accepts(X, scorer.rule)).all()
+    assert 0 < out["flag"].mean() < 1
+
+
+class Counted(LinearRegression):
+    calls = 0
+
+    def predict(self, X):
+        type(self).calls += 1
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("signals", ["all", "x"])
+def test_the_predictor_is_asked_once(signals):
+    X, y = rows()
+    scorer = Scorer(fitted(X, y, Counted().fit(X, y), signals=signals))
+    Counted.calls = 0
+    assert_close(scorer(X)["prediction"], LinearRegression().fit(X, y).predict(X), rtol=1e-12)
+    assert Counted.calls == 1
+
+
+def test_a_forest_predicts_what_it_predicts():
+    X, y = rows()
+    forest = RandomForestRegressor(5, random_state=0).fit(X, y)
+    assert_close(Scorer(fitted(X, y, forest))(X)["prediction"], forest.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("score", [Score.bound(0.2), Score.exceedance(0.5), Score.tail(0.5)])
+def test_a_rule_on_any_score_of_the_estimator(scorer, score):
+    X, _ = rows(seed=1)
+    values = scorer.locus.scores(X, score)
+    rule = match_acceptance(values, 0.5, of=score)
+    out = Scorer(scorer.locus, rule)(X)
+    assert_close(out["score"], values)
+    assert (out["flag"] == ~rule.accepts(values, score)).all()
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_rows_are_independent(scorer, size):
+    X, _ = rows(61, seed=1)
+    whole = scorer(X)
+    parts = [scorer(X[start : start + size]) for start in range(0, len(X), size)]
+    for name in NAMES:
+        together = np.concatenate([part[name] for part in parts])
+        if name == "flag":
+            assert (together == whole[name]).all()
+        else:
+            assert_close(together, whole[name], rtol=1e-9)
+
+
+def test_two_calls_agree_bit_for_bit_and_so_do_threads(scorer):
+    X, _ = rows(200, seed=1)
+    whole = scorer(X)
+    with ThreadPoolExecutor(8) as pool:
+        for out in pool.map(scorer, [X] * 24):
+            assert all((out[name] == whole[name]).all() for name in NAMES)
+
+
+def test_an_empty_batch_has_the_columns_and_no_rows(scorer):
+    out = scorer(np.empty((0, 3)))
+    whole = scorer(rows(5)[0])
+    assert {name: v.dtype for name, v in out.items()} == {n: v.dtype for n, v in whole.items()}
+    assert all(len(values) == 0 for values in out.values())
+
+
+def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
+    X, y = rows()
+    locus = Locus(engine=Forest(n_trees=5), random_state=0).fit_losses(X, np.abs(y))
+    bounds = Scorer(locus)
+    assert list(bounds(X[:2])) == bounds.columns == ["bound_0.1"]
+    assert "200 calibration rows" in bounds.card
+
+
+def test_classes_keep_their_type():
+    X, y = rows()
+    labels = np.where(y > 0.5, "high", "low")
+    locus = fitted(X, labels, LogisticRegression().fit(X, labels), loss="zero_one")
+    scorer = Scorer(locus)
+    assert set(scorer(X)["prediction"]) == {"high", "low"}
+    assert scorer(X[:0])["prediction"].dtype == scorer(X)["prediction"].dtype
+
+
+def test_several_outputs_are_several_columns():
+    X, y = rows()
+    two = np.column_stack([y, y])
+    locus = fitted(
+        X, two, LinearRegression().fit(X, two), loss=lambda y, g: np.abs(y - g).max(axis=1)
+    )
+    assert list(Scorer(locus)(X[:2])) == ["prediction_0", "prediction_1", "bound_0.1"]
+
+
+def test_a_prediction_column_of_whole_numbers_gives_floats():
+    X, y = rows()
+    X = np.round(10 * X).astype(np.int64)
+    scorer = Scorer(fitted(X, y, prediction_column(0)))
+    assert scorer(X)["prediction"].dtype == scorer(X[:0])["prediction"].dtype == np.float64
+
+
+def test_an_infinite_bound_is_said_once_and_flagged():
+    X, y = rows(60)
+    locus = fitted(X, y)
+    rule = locus.tau_rule(tau=1.0, alpha=0.001)
+    with pytest.warns(LocusWarning, match=r"30 calibration rows are too few for alpha = 0\.001"):
+        scorer = Scorer(locus, rule, alphas=(0.5, 0.001))
+    out = scorer(X)  # warnings are errors here
+    assert np.isinf(out["bound_0.001"]).all()
+    assert out["flag"].all()
+    assert np.isfinite(out["bound_0.5"]).all()
+
+
+def test_wrong_settings_are_refused():
+    X, y = rows(60)
+    with pytest.raises(ValueError, match="not fitted"):
+        Scorer(Locus(LinearRegression()))
+    locus = fitted(X, y)
+    with pytest.raises(ValueError, match="each alpha is one column"):
+        Scorer(locus, alphas=(0.1, 0.1))
+    with pytest.raises(ValueError, match="strictly between"):
+        Scorer(locus, alphas=(1.0,))
+    with pytest.raises(ValueError, match="cannot compute"):
+        Scorer(locus, match_acceptance(y, 0.5))
+
+
+def test_an_array_of_another_width_is_refused(scorer):
+    with pytest.raises(ValueError, match=r"expected 3 columns, as in fit; got 2"):
+        scorer(np.ones((2, 2)))
+
+
+# Frames
+
+
+def frame_and_target(n=300, seed=0):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "size": rng.uniform(size=n),
+            "count": rng.integers(0, 9, size=n),
+            "kind": pd.Categorical(rng.choice(["a", "b", "c"], size=n)),
+            "town": rng.choice(["north", "south"], size=n),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, n), "D"),
+        }
+    )
+    return frame, frame["size"].to_numpy() * rng.normal(size=n)
+
+
+def own_guess(frame):
+    """A predictor that insists on the frame it knows."""
+    assert type(frame).__module__.startswith("pandas")
+    assert str(frame["kind"].dtype) == "category"
+    assert str(frame["town"].dtype) == "object"
+    assert str(frame["day"].dtype).startswith("datetime64")
+    return frame["size"].to_numpy() * (frame["kind"] == "a").to_numpy()
+
+
+@pytest.fixture(scope="module")
+def frame_scorer():
+    locus = fitted(*frame_and_target(), own_guess)
+    return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+
+
+@pytest.mark.extra
+def test_a_frame_keeps_its_index(frame_scorer):
+    frame, _ = frame_and_target(20, seed=1)
+    frame.index = [f"row {i}" for i in range(20)]
+    out = frame_scorer(frame)
+    assert list(out.columns) == NAMES
+    assert list(out.index) == list(frame.index)
+    assert str(out["flag"].dtype) == "bool"
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("n", [0, 1, 50])
+@pytest.mark.parametrize("kind", ["polars", "table", "batch"])
+def test_other_frames_give_the_same_numbers_in_their_own_kind(frame_scorer, kind, n):
+    import polars as pl
+    import pyarrow as pa
+
+    frame, _ = frame_and_target(50, seed=1)
+    frame, expected = frame[:n], frame_scorer(frame[:n])
+    make = {
+        "polars": pl.from_pandas,
+        "table": pa.Table.from_pandas,
+        "batch": pa.RecordBatch.from_pandas,
+    }[kind]
+    given = make(frame)
+    out = frame_scorer(given)
+    assert type(out) is type(given)
+    names = out.columns if kind == "polars" else out.schema.names
+    assert list(names) == NAMES
+    for name in NAMES:
+        assert_close(np.asarray(out[name]), expected[name].to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.extra
+def test_text_and_dates_of_other_readers_become_the_types_of_fit(frame_scorer):
+    """CSV and JSON know no categories, Parquet and Arrow know plain dates."""
+    import pyarrow as pa
+
+    frame, _ = frame_and_target(30, seed=1)
+    plain = pa.table(
+        {
+            "size": frame["size"],
+            "count": frame["count"],
+            "kind": frame["kind"].astype(str),
+            "town": pa.array(frame["town"]).dictionary_encode(),
+            "day": pa.array(frame["day"].dt.date),
+        }
+    )
+    expected, out = frame_scorer(frame), frame_scorer(plain)
+    for name in NAMES:
+        assert_close(np.asarray(out[name]), expected[name].to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop(columns="town"), r"missing: \['town'\]"),
+        (lambda frame: frame.assign(more=1), r"not seen in fit: \['more'\]"),
+        (lambda frame: frame[list(frame)[::-1]], "another order"),
+        (lambda frame: frame.to_numpy(), "array without names"),
+    ],
+)
+def test_other_columns_are_refused(frame_scorer, change, message):
+    frame, _ = frame_and_target(5, seed=1)
+    with pytest.raises((TypeError, ValueError), match=message):
+        frame_scorer(change(frame))
+
+
+@pytest.mark.extra
+def test_a_fit_on_an_array_takes_frames_by_position(scorer):
+    import pyarrow as pa
+
+    X, _ = rows(9, seed=1)
+    table = pa.table({name: X[:, j] for j, name in enumerate("abc")})
+    out, expected = scorer(table), scorer(X)
+    assert isinstance(out, pa.Table)
+    for name in NAMES:
+        assert_close(np.asarray(out[name]), expected[name])
+    with pytest.raises(ValueError, match="expected 3 columns"):
+        scorer(table.select(["a"]))
+
+
+@pytest.mark.extra
+def test_text_predictions_in_every_kind_of_frame():
+    import polars as pl
+    import pyarrow as pa
+
+    frame, y = frame_and_target()
+    scorer = Scorer(
+        fitted(frame, np.where(y > 0, "high", "low"), prediction_column("town"), loss="zero_one")
+    )
+    for make in (pl.from_pandas, pa.Table.from_pandas):
+        out = scorer(make(frame[:4]))
+        assert list(np.asarray(out["prediction"])) == list(frame["town"][:4])
