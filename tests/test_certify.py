@@ -179,7 +179,7 @@ def test_minus_infinity_is_no_safer_than_infinity(more, rng):
     rule = certify_threshold(down, losses, 0.5, ETA, DELTA, **more)
     assert rule == certify_threshold(up, losses, 0.5, ETA, DELTA, **more)
     assert rule.threshold > 0
-    assert not rule.accepts(down)[:150].any()
+    assert not rule.accepts(down, rule.score)[:150].any()
 
 
 def test_holm_reports_the_threshold_that_came_closest(rng):
