@@ -63,8 +63,17 @@ def test_equal_scores_count_against_a_row():
 
 def test_infinite_scores_are_never_accepted():
     batch = select_batch([0.0, np.inf, -np.inf], np.zeros(99), np.zeros(99), 1.0, 0.5)
-    assert batch.accepted.tolist() == [True, False, True]
+    assert batch.accepted.tolist() == [True, False, False]
+    assert batch.p_values([-np.inf, np.inf]).tolist() == [1.0, 1.0]
     assert not select_batch([np.inf], np.zeros(99), np.zeros(99), 1.0, 0.5).accepted.any()
+
+
+def test_minus_infinity_is_not_accepted_when_nothing_is():
+    """The threshold of an empty selection is -inf, and no score is at most that."""
+    new = [-np.inf, -np.inf, 0.5]
+    batch = select_batch(new, np.linspace(0, 1, 50), np.ones(50), 0.5, 0.1)
+    assert batch.threshold == -np.inf
+    assert not batch.accepted.any()
 
 
 def test_says_that_it_is_an_average():

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import numpy as np
@@ -7,14 +8,13 @@ from locuscore import (
     FlagRule,
     Locus,
     Score,
-    certify_groups,
     certify_threshold,
     certify_threshold_holm,
     certify_threshold_paper,
 )
 from locuscore._certify import paper_rows, paper_slacks
 from locuscore._sequential import allowed_bad, binomial_p_value, rows_for
-from locuscore.engines import Scale
+from locuscore.engines import Forest, Scale
 
 ETA = DELTA = 0.1
 
@@ -171,6 +171,51 @@ def test_infinite_scores_are_never_accepted(rng):
     assert certify_threshold(np.full(50, np.inf), np.zeros(50), 0.5, 0.1, 0.1).threshold == -np.inf
 
 
+@pytest.mark.parametrize("more", [{}, {"reference": np.linspace(0, 1, 50)}], ids=["own", "ref"])
+def test_minus_infinity_is_no_safer_than_infinity(more, rng):
+    score, losses = rng.uniform(size=400), (rng.uniform(size=400) < 0.02).astype(float)
+    up, down = score.copy(), score.copy()
+    up[:150], down[:150] = np.inf, -np.inf
+    rule = certify_threshold(down, losses, 0.5, ETA, DELTA, **more)
+    assert rule == certify_threshold(up, losses, 0.5, ETA, DELTA, **more)
+    assert rule.threshold > 0
+    assert not rule.accepts(down, rule.score)[:150].any()
+
+
+def test_holm_reports_the_threshold_that_came_closest(rng):
+    """Not the lowest of the grid, which accepts no row at all here."""
+    score, losses = np.arange(200) / 200, np.zeros(200)
+    losses[[3, 20]] = 1.0
+    rule = certify_threshold_holm(score, losses, 0.5, 0.05, DELTA, [-1.0, 0.1, 0.495])
+    assert rule.threshold == -np.inf
+    assert "the threshold that came closest 2 of 100 accepted rows are bad" in rule.guarantee
+    level = DELTA / 3
+    n = np.arange(100, 1_000)
+    enough = binomial_p_value(np.floor(0.02 * n), n, 0.05) <= level
+    assert rule.evidence["rows_needed_at_this_rate"] == 2 * n[np.argmax(enough)] > 200
+    good = certify_threshold_holm(score, np.zeros(200), 0.5, ETA, DELTA, [0.4, 0.9])
+    assert good.threshold == 0.9
+    assert not {"starts_at_n", "start_levels"} & set(good.evidence)
+
+
+def test_more_rows_are_needed_than_there_were(rng):
+    """One bad row in 71: fewer rows would round to none, which is no advice."""
+    score, losses = np.arange(200) / 200, np.zeros(200)
+    losses[0] = 1.0
+    rule = certify_threshold_holm(score, losses, 0.5, 0.05, DELTA, [0.001, 0.1, 0.35])
+    assert rule.evidence["rows_needed_at_this_rate"] > 200
+
+
+def test_the_table_names_tied_thresholds_once(rng):
+    score, losses = np.repeat([0.1, 0.2, 0.3, 0.4], 500), np.zeros(2_000)
+    losses[1_500:] = 1.0
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    tried = rule.table["threshold"]
+    assert len(tried) == len(set(tried)) <= 5
+    assert rule.threshold in tried
+    assert rule.evidence["n_accepted"] == rule.accepts(score).sum() == 1_500
+
+
 def test_paper_bound_is_theorem_5(rng):
     """By the ratio the paper prints, which the code avoids."""
     score, grid = rng.uniform(size=8_000), np.linspace(-0.1, 1.0, 23)
@@ -197,31 +242,6 @@ def test_paper_rows_is_where_the_bound_begins():
     for rows, expected in [(n - 1, -np.inf), (n, 1.0)]:
         zero = np.zeros(rows)
         assert certify_threshold_paper(zero, zero, 0.5, ETA, DELTA, [1.0]).threshold == expected
-
-
-def test_groups_divide_delta_and_small_ones_say_what_they_need(rng):
-    groups = np.repeat(["a", "b", "tiny"], [800, 700, 10])
-    score, losses = rising(len(groups), rng)
-    rules = certify_groups(score, losses, groups, 0.5, ETA, DELTA, of=Score.tail(1.0))
-    assert list(rules) == ["a", "b", "tiny"]
-    for name in ("a", "b"):
-        rows = groups == name
-        alone = certify_threshold(score[rows], losses[rows], 0.5, ETA, DELTA / 2)
-        assert rules[name].threshold == alone.threshold > 0
-        assert rules[name].score == Score.tail(1.0)
-        assert f"group '{name}'" in rules[name].guarantee
-    assert rules["tiny"].threshold == -np.inf
-    assert f"at least {rows_for(0, ETA, DELTA / 3)} are needed" in rules["tiny"].guarantee
-
-
-def test_small_groups_can_share_a_rule(rng):
-    groups = np.append(np.repeat(["a", "b"], 500), np.resize(["c", "d", "e"], 60))
-    score, losses = rng.uniform(size=1_060), np.zeros(1_060)
-    rules = certify_groups(score, losses, groups, 0.5, ETA, 0.01, pool_small=True)
-    assert rules["c"] is rules["d"] is rules["e"]
-    assert rules["c"].threshold == np.inf
-    assert "3 small groups taken together" in rules["c"].guarantee
-    assert rules["a"].evidence["delta"] == 0.01 / 3
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +279,41 @@ def test_locus_refuses_scores_that_know_the_calibration_rows(fitted):
         rule = locus.certify(0.8, 0.1, 0.1, X[1_200:], y[1_200:], of=of)
         assert rule.score == of
         assert rule.threshold > -np.inf
+    with pytest.raises(ValueError, match="cannot compute iso"):
+        locus.certify(0.8, 0.1, 0.1, of=Score.other("iso"))
+    with pytest.raises(TypeError, match="of must be a Score"):
+        locus.certify(0.8, 0.1, 0.1, of="tail")
     with pytest.raises(ValueError, match="both X and y"):
         locus.certify(0.8, 0.1, 0.1, X)
+
+
+@pytest.fixture(scope="module")
+def tied():
+    """Two binary columns; where the first is 0, one row in a thousand is bad."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(3_000, 2)).astype(float)
+    y = (rng.uniform(size=3_000) < np.where(X[:, 0] == 0, 0.001, 0.4)).astype(float)
+    return Locus(lambda X: np.zeros(len(X)), engine=Forest(n_trees=20), random_state=0).fit(X, y), X
+
+
+def test_locus_certifies_where_the_start_lies_in_a_block_of_ties(tied):
+    locus, X = tied
+    rule = locus.certify(0.5, 0.05, 0.1)
+    assert locus.accepts(X, rule)[X[:, 0] == 0].all()
+    assert "reference rows" in rule.evidence["thresholds"]
+    assert len(locus.reference_signals_) == 1_000
+
+
+def test_thresholds_for_ties_are_a_function_of_d1_alone(tied, fitted):
+    """Whatever the rows of D2 are, the same thresholds are tried; and none where nothing ties."""
+    locus, _ = tied
+    other = copy.copy(locus)
+    other.calibration_signals_ = np.zeros_like(locus.calibration_signals_)
+    other.calibration_losses_ = np.zeros_like(locus.calibration_losses_)
+    known = np.unique(locus._tails(locus.reference_signals_, 0.5))
+    for each in (locus, other):
+        assert set(each.certify(0.5, 0.05, 0.1).table["threshold"]) <= set(known)
+    assert "own score" in fitted[0].certify(0.8, 0.1, 0.1).evidence["thresholds"]
 
 
 @pytest.mark.extra
@@ -297,14 +350,13 @@ OWN_BAD = [
     ({"reference": [1.0], "reference_losses": [1.0], "starts": [0.5]}, "pass one of them"),
     ({"starts": []}, "starts"),
     ({"starts": [0.0]}, "starts"),
+    ({"starts": [[0.1]]}, "starts"),
 ]
 GRID_BAD = [({"grid": []}, "grid"), ({"grid": [np.nan]}, "grid")]
-GROUPS_BAD = [({"groups": ["a", "b"]}, "one label per row"), ({"groups": ["a", None, "b"]}, "miss")]
 CALLS = [
     *[(certify_threshold, {}, *bad) for bad in BAD + OWN_BAD],
     *[(certify_threshold_holm, {"grid": [1.0]}, *bad) for bad in BAD + GRID_BAD],
     *[(certify_threshold_paper, {"grid": [1.0]}, *bad) for bad in BAD + GRID_BAD],
-    *[(certify_groups, {"groups": ["a", "b", "a"]}, *bad) for bad in BAD + GROUPS_BAD],
 ]
 
 

@@ -91,8 +91,8 @@ def test_rows_in_another_order_give_the_same_curve(rng):
 
 def test_infinite_scores_are_never_accepted():
     curve = operating_curve([np.inf, 0.0, -np.inf, np.inf], [0, 0, 0, 1], 0.5)
-    assert curve.threshold.tolist() == [-np.inf, 0.0]
-    assert curve.acceptance.tolist() == [0.25, 0.5]
+    assert curve.threshold.tolist() == [0.0]
+    assert curve.acceptance.tolist() == [0.25]
     nothing = operating_curve([np.inf, np.inf], [0, 1], 0.5)
     assert len(nothing.threshold) == len(nothing.high) == 0
 

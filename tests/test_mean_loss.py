@@ -102,7 +102,8 @@ def test_a_table_entry_is_the_test_of_its_rows(rng):
 def test_without_a_reference_a_fifth_of_the_rows_is_set_aside(rng):
     score = rng.uniform(size=1000)
     rule = certify_mean_loss(score, 0.1 * score, 0.09, 0.1, support=(0, 1))
-    assert rule.evidence["n"] == 800
+    assert rule.evidence["n_rows"] == 800
+    assert "200 of the 1000 rows, set aside" in " ".join(str(rule).split())
     assert rule.threshold > 0.9
     assert set(rule.table["threshold"]) <= set(score.tolist())
 
@@ -129,6 +130,45 @@ def test_equal_and_infinite_scores():
     assert mixed.table["n_accepted"] == (200.0,)
     never = certify_mean_loss(np.full(50, np.inf), np.zeros(50), 0.1, 0.1, support=(0, 1))
     assert never.threshold == -np.inf
+    assert "no threshold: no finite score" in str(never)
+    score[-50:] = -np.inf
+    assert certify_mean_loss(score, losses, 0.1, 0.1, support=(0, 1), reference=score) == mixed
+
+
+def test_evidence_is_that_of_the_chosen_threshold(rng):
+    score = rng.uniform(size=2000)
+    rule = certify_mean_loss(score, score / 2, 0.2, 0.1, support=(0, 1), reference=score[:500])
+    at = rule.table["threshold"].index(rule.threshold)
+    for name in ("n_accepted", "mean_loss", "p_value"):
+        assert rule.evidence[name] == rule.table[name][at]
+    assert rule.evidence["n_accepted"] == rule.accepts(score).sum()
+    assert rule.evidence["thresholds"] == "the scores of 500 reference rows"
+
+
+def test_a_narrow_failure_says_what_was_seen_and_about_what_is_needed(rng):
+    """With as many rows as it asks for, the start passes about half of the time."""
+    losses = rng.beta(1, 4, size=600)
+    losses *= 0.2 / losses.mean()
+    rule = certify_mean_loss(np.ones(600), losses, 0.206, 0.1, support=(0, 1), reference=[1.0])
+    seen, needed = rule.evidence, rule.evidence["rows_needed_at_this_mean"]
+    assert rule.threshold == -np.inf
+    assert seen["start_n"] == rule.table["n_accepted"][0]
+    assert seen["start_p_value"] == rule.table["p_value"][0] > 0.1
+    assert f"{seen['start_n']} accepted rows have mean loss" in rule.guarantee
+    assert f"about {needed} rows" in rule.guarantee
+    passed = 0
+    mean, n = seen["start_mean_loss"], round(needed * seen["start_n"] / 600)
+    for _ in range(20):
+        more = rng.beta(mean * 5, 5 - mean * 5, size=n)
+        passed += mean_loss_p_value(more, 0.206, 0, 1) <= 0.1
+    assert 4 <= passed <= 19
+
+
+def test_a_missing_mean_compares_equal_after_a_round_trip():
+    score, losses, reference = np.full(200, 5.0), np.zeros(200), np.append(np.ones(90), 6.0)
+    rule = certify_mean_loss(score, losses, 0.1, 0.1, support=(0, 1), reference=reference)
+    assert np.isnan(rule.table["mean_loss"][0])
+    assert FlagRule.from_dict(rule.to_dict()) == rule
 
 
 def test_the_start_is_neither_too_small_nor_at_the_bottom():
@@ -149,6 +189,8 @@ def test_the_start_is_neither_too_small_nor_at_the_bottom():
         (lambda: mean_loss_p_value([0.5], -0.1, 0, 1), "eta"),
         (lambda: mean_loss_p_value([1.5, 0.1], 0.5, 0, 1), "1 losses lie outside"),
         (lambda: mean_loss_p_value([0.5], 0.5, 1, 0), "support"),
+        (lambda: certify_mean_loss([0.5], [0.5], 0.5, 0.1, support=1), "support"),
+        (lambda: certify_mean_loss([0.5], [0.5], 0.5, 0.1, support=(0, 1, 2)), "support"),
         (lambda: mean_loss_p_value([0.5], 0.5, 0, np.inf), "support"),
         (lambda: mean_loss_bound([0.5], 0.0, 0, 1), "delta"),
         (lambda: mean_loss_bound([0.5], 1.0, 0, 1), "delta"),

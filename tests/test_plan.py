@@ -109,7 +109,7 @@ def test_plans_are_sentences():
         (lambda: rows_for_certificate(1.0, 0.1, 0.1, 0.5), "eta"),
         (lambda: rows_for_certificate(0.1, 0.0, 0.05, 0.5), "delta"),
         (lambda: rows_for_certificate(0.1, 0.1, 0.1, 0.5), "bad rate"),
-        (lambda: rows_for_certificate(0.1, 0.1, -0.1, 0.5), "bad rate"),
+        (lambda: rows_for_certificate(0.1, 0.1, -0.1, 0.5), "bad_rate"),
         (lambda: rows_for_certificate(0.1, 0.1, 0.05, 0.0), "acceptance"),
         (lambda: rows_for_certificate(0.1, 0.1, 0.05, 1.1), "acceptance"),
         (lambda: rows_for_certificate(0.1, 0.1, 0.05, 0.5, 1.0), "power"),
@@ -118,3 +118,10 @@ def test_plans_are_sentences():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["eta", "delta", "bad_rate", "acceptance", "power"])
+def test_text_is_no_number(name):
+    given = {"eta": 0.1, "delta": 0.1, "bad_rate": 0.05, "acceptance": 0.5, "power": 0.8}
+    with pytest.raises(TypeError, match=name):
+        rows_for_certificate(**given | {name: "a"})

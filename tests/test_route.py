@@ -27,9 +27,11 @@ def test_ties_at_the_cut_are_accepted_together():
 
 def test_infinite_scores_are_always_reviewed():
     score = [0.0, np.inf, np.inf, -np.inf]
-    with pytest.warns(LocusWarning, match="2 rows have an infinite score"):
-        assert route(score, 1).accepted.tolist() == [True, False, False, True]
-    assert route(score, 2).n_reviewed == 2
+    with pytest.warns(LocusWarning, match="3 rows have an infinite score"):
+        assert route(score, 1).accepted.tolist() == [True, False, False, False]
+    assert route(score, 3).n_reviewed == 3
+    labelled = {"score_cal": [0.0, -np.inf], "losses_cal": [0.0, 1.0], "tau": 0.5}
+    assert route(score, 3, **labelled).exceedance.n_accepted == 1
 
 
 def test_the_interval_is_clopper_pearson(rng):
@@ -85,7 +87,14 @@ def test_free_mistakes_and_free_reviews():
     p = np.array([0.0, 0.5, 1.0])
     assert route_by_cost(p, 1.0, 0.0).accepted.all()
     assert route_by_cost(p, 0.0, 1.0).accepted.tolist() == [True, False, False]
-    assert np.isnan(route_by_cost([0.5], 0.0, 1.0).expected_exceedance)
+    nothing = route_by_cost([0.5], 0.0, 1.0)
+    assert np.isnan(nothing.expected_exceedance)
+    assert str(nothing) == (
+        "1 of 1 rows for review, the rest accepted. Estimate, by the model: the batch costs 0."
+    )
+    given = {"probability_cal": [0.5], "losses_cal": [1.0], "tau": 0.5}
+    assert "no labelled row is accepted" in str(route_by_cost([0.5], 0.0, 1.0, **given))
+    assert "nan" not in str(route_by_cost([0.5], 0.0, 1.0, **given))
 
 
 def test_costs_with_labelled_rows(rng):

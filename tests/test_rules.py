@@ -1,4 +1,7 @@
+import copy
 import json
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,7 +133,7 @@ def test_a_rule_refuses_another_score(fitted):
 def test_infinite_scores_are_never_accepted_and_minus_infinity_accepts_nothing():
     of = Score.other("s")
     everything = FlagRule(of, np.inf, "heuristic", "")
-    assert everything.accepts([1.0, np.inf, -np.inf], of).tolist() == [True, False, True]
+    assert everything.accepts([1.0, np.inf, -np.inf], of).tolist() == [True, False, False]
     nothing = FlagRule(of, -np.inf, "heuristic", "")
     assert not nothing.accepts([1.0, np.inf, -np.inf], of).any()
     with pytest.raises(ValueError, match="1 scores are missing"):
@@ -212,6 +215,144 @@ def test_bad_input_is_named(change, message):
     given = {"score": [1.0, 2.0, 3.0], "losses": [0.0, 1.0, 1.0], "tau": 0.5, "eta": 0.1}
     with pytest.raises(ValueError, match=message):
         tune_threshold(**given | change)
+
+
+def test_an_infinite_score_of_either_sign_is_the_same_to_every_rule(rng):
+    """Minus infinity is not the safest score of all: it is never accepted, like infinity."""
+    score, losses = rng.uniform(size=300), rng.uniform(size=300)
+    up, down = score.copy(), score.copy()
+    up[::3], down[::3] = np.inf, -np.inf
+    for rule in (
+        lambda s: tune_threshold(s, losses, 0.5, 0.5),
+        lambda s: tune_threshold(s, losses, 0.5, 0.5, grid=[-np.inf, 0.3, 0.8, np.inf]),
+        lambda s: match_acceptance(s, 0.5),
+    ):
+        assert rule(up) == rule(down)
+        assert not rule(up).accepts(down)[::3].any()
+
+
+def test_an_unnamed_score_needs_no_name_and_a_named_one_does():
+    unnamed, named = match_acceptance([1.0, 2.0], 0.5), tau_rule(0.5, 0.1)
+    assert unnamed.accepts([1.0, 2.0]).tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"your own score; got the loss bound"):
+        unnamed.accepts([1.0], Score.bound(0.1))
+    with pytest.raises(ValueError, match=r"loss bound at alpha = 0\.1; got values of no named"):
+        named.accepts([1.0])
+    with pytest.raises(ValueError, match="no named score"):
+        named.accepts([1.0], Score.other(""))
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (np.zeros((2, 2)), ValueError, "one score per row"),
+        (["a", "b"], TypeError, "text"),
+        (["1", "2"], TypeError, "text"),
+        (np.array(["1", 2.0], dtype=object), TypeError, "text"),
+        ([[1.0], [1.0, 2.0]], TypeError, "one number per row"),
+        ([1.0, None], ValueError, "1 scores are missing"),
+    ],
+)
+def test_accepts_refuses_what_is_no_score_per_row(values, error, message):
+    with pytest.raises(error, match=message):
+        match_acceptance([1.0, 2.0], 0.5).accepts(values)
+
+
+def test_a_rule_is_read_only_and_can_be_copied():
+    rule = tau_rule(0.5, 0.1, n_calibration=99, level=0.1)
+    tuned = tune_threshold([1.0, 2.0, np.inf], [0, 1, 1], 0.5, 0.1)
+    with pytest.raises(TypeError, match="item assignment"):
+        rule.evidence["n"] = 1
+    with pytest.raises(TypeError, match="item assignment"):
+        tuned.table["n_bad"] = (0,)
+    for each in (rule, tuned):
+        for twin in (copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            assert twin == each
+            assert hash(twin) == hash(each)
+        assert replace(each, guarantee="other") != each
+
+
+def test_what_was_passed_in_can_change_without_the_rule():
+    evidence = {"starts": [1, 2]}
+    rule = FlagRule(Score.other("s"), 1, "heuristic", "", evidence=evidence)
+    evidence["starts"].append(3)
+    assert rule.evidence["starts"] == (1, 2)
+    assert isinstance(rule.threshold, float)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"standing": "proven"}, ValueError, "standing is one of"),
+        ({"threshold": "high"}, TypeError, "threshold"),
+        ({"threshold": None}, ValueError, "threshold"),
+        ({"threshold": "nan"}, ValueError, "threshold"),
+        ({"threshold": [1.0]}, ValueError, "threshold"),
+        ({"guarantee": 1}, TypeError, "guarantee must be text"),
+        ({"evidence": [1]}, TypeError, "evidence must be a mapping"),
+        ({"score": {"kind": "bond", "alpha": 0.1}}, ValueError, "a score is one of"),
+        ({"score": {"kind": "bound"}}, ValueError, "'bound' has alpha"),
+        ({"score": {"kind": "tail", "alpha": 0.1, "tau": 1.0}}, ValueError, "'tail' has tau"),
+        ({"score": {"kind": "bound", "alpha": 2.0}}, ValueError, "alpha"),
+        ({"score": {"kind": "other", "name": 3}}, TypeError, "name of a score is text"),
+        ({"score": {"kinds": "other"}}, TypeError, "describes no rule"),
+        ({"score": "tail"}, TypeError, "score must be a mapping"),
+        ({"extra": 1}, ValueError, "a rule is described by"),
+    ],
+    ids=str,
+)
+def test_what_describes_no_rule_is_named(change, error, message):
+    data = tau_rule(0.5, 0.1, n_calibration=99).to_dict()
+    with pytest.raises(error, match=message):
+        FlagRule.from_dict(data | change)
+
+
+@pytest.mark.parametrize("n", [-3, 0, 2.5, "a", True])
+def test_tau_rule_checks_the_number_of_rows(n):
+    with pytest.raises(ValueError, match="n_calibration must be a whole number"):
+        tau_rule(0.5, 0.1, n_calibration=n)
+
+
+def test_tau_rule_says_when_there_are_too_few_rows():
+    rule = tau_rule(0.5, 0.05, n_calibration=10)
+    assert "10 calibration rows are too few for alpha = 0.05" in rule.guarantee
+    assert "At least 19 are needed" in rule.guarantee
+    assert "Beta" not in str(rule)
+    assert "Beta(19, 1)" in str(tau_rule(0.5, 0.05, n_calibration=19))
+
+
+@pytest.mark.parametrize("value", [[0.1, 0.2], np.array([0.1])], ids=str)
+def test_one_alpha_or_tau_is_wanted(fitted, value):
+    locus = fitted[0]
+    for call in (
+        Score.bound,
+        Score.tail,
+        Score.exceedance,
+        lambda v: tune_alpha([0.1], [0.1], v, 0.1),
+        lambda v: tau_rule(v, 0.1),
+        lambda v: tau_rule(1.0, v),
+        lambda v: locus.tau_rule(v, 0.1),
+        lambda v: locus.tau_rule(1.0, v),
+        lambda v: locus.certify(v, 0.1, 0.1),
+    ):
+        with pytest.raises(ValueError, match="must be one number here"):
+            call(value)
+
+
+def test_the_card_counts_one_threshold_as_one():
+    table = {"threshold": (1.0,), "n_accepted": (2,)}
+    assert "1 threshold is on record" in str(
+        FlagRule(Score.other(""), 1.0, "heuristic", "", (), {}, table)
+    )
+    assert "no threshold" in str(
+        FlagRule(Score.other(""), 1.0, "heuristic", "", (), {}, {"threshold": ()})
+    )
+
+
+def test_text_is_no_score():
+    for score in (["1", "2"], np.array([1.0, "2"], dtype=object)):
+        with pytest.raises(TypeError, match="score must hold one number per row; got text"):
+            match_acceptance(score, 0.5)
 
 
 def test_bad_rates_are_named():

@@ -30,9 +30,13 @@ def test_p_value_keeps_its_digits_in_large_samples():
 
 @pytest.mark.parametrize("level", [0.1, 0.01, 1e-6])
 def test_the_cheap_bound_changes_no_decision(level):
-    n, bad = (a.ravel() for a in np.meshgrid(np.arange(300), np.arange(40)))
-    bad = np.minimum(bad, n)
-    assert np.array_equal(passes(bad, n, 0.1, level), binomial_p_value(bad, n, 0.1) <= level)
+    for eta in (0.02, 0.1, 0.3, 0.7):
+        for start in range(0, 3_000, 10):
+            n = np.arange(start, start + 2_000)
+            bad = np.minimum(np.floor(0.7 * eta * n + start % 7), n)
+            exact = binomial_p_value(bad, n, eta) <= level
+            end = len(n) if exact.all() else int(np.argmin(exact)) + 1
+            assert np.array_equal(passes(bad, n, eta, level)[:end], exact[:end])
 
 
 def test_rows_for_and_allowed_bad_are_inverse():

@@ -6,13 +6,13 @@
 from locuscore._archive import ArchiveError
 from locuscore._batch import BatchSelection, select_batch
 from locuscore._certify import (
-    certify_groups,
     certify_threshold,
     certify_threshold_holm,
     certify_threshold_paper,
 )
 from locuscore._curve import OperatingCurve, operating_curve
 from locuscore._gamma import KNNGamma
+from locuscore._groups import certify_groups
 from locuscore._locus import Locus
 from locuscore._losses import cost, pinball
 from locuscore._mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import check_between, check_losses, check_same_length, check_tau
+from locuscore._validation import check_between, check_losses, check_scores, one_tau
 
 ROUNDING = 1e-12  # relative: a level that is met exactly must not be missed by rounding
 
@@ -33,8 +33,8 @@ class BatchSelection:
         return int(np.count_nonzero(self.accepted))
 
     def p_values(self, score: ArrayLike) -> FloatArray:
-        """Conformal p-value of "the loss exceeds tau" for each score; 1 for a score of inf."""
-        (s,) = check_same_length(score=score)
+        """Conformal p-value of "the loss exceeds tau" for each score; 1 for an infinite one."""
+        (s,) = check_scores(score=score)
         below = np.searchsorted(np.sort(self._bad_scores), s, side="right")
         return np.where(s < np.inf, (1.0 + below) / (self.n_cal + 1.0), 1.0)
 
@@ -76,7 +76,7 @@ def select_batch(
     Parameters
     ----------
     score_new
-        Scores of the batch, small where safe; inf is never accepted.
+        Scores of the batch, small where safe; an infinite one, of either sign, is never accepted.
     score_cal, losses_cal
         Scores and losses of labelled rows that neither chose tau nor trained the score.
     tau
@@ -93,10 +93,10 @@ def select_batch(
     >>> batch.accepted.tolist()
     [True, True, False]
     """
-    (new,) = check_same_length(score_new=score_new)
-    cal, z = check_same_length(score_cal=score_cal, losses_cal=losses_cal)
+    (new,) = check_scores(score_new=score_new)
+    cal, z = check_scores(score_cal=score_cal, losses_cal=losses_cal)
     z = check_losses(z, len(z), "losses_cal")
-    tau, fdr = check_between(check_tau(tau), "tau", -np.inf, np.inf), check_between(fdr, "fdr")
+    tau, fdr = one_tau(tau), check_between(fdr, "fdr")
     bad = np.compress(z > tau, cal)
     threshold = _threshold(np.sort(new), bad, len(cal), fdr)
     accepted = (new <= threshold) & (new < np.inf)

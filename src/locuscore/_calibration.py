@@ -29,6 +29,18 @@ def smallest_n(alpha: float) -> int:
     return n - 1 if 1 / n <= alpha else n
 
 
+def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
+    """Say that n rows give no bound at `alpha`; `top` is that of the support, where known."""
+    if top is None:
+        bound = "infinite, or the top of the loss's support where it has one"
+    else:
+        bound = "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
+    return (
+        f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound}. "
+        f"At least {smallest_n(alpha)} are needed."
+    )
+
+
 def calibrated_level(tail: FloatArray, alpha: float) -> float:
     """Survival level at which the predictive law of the loss is inverted.
 

@@ -55,7 +55,7 @@ def _entry(label: str, text: str, hanging: int = 0) -> list[str]:
 
 
 def _coverage(k: float, rest: float) -> str:
-    low, high = beta.ppf([0.025, 0.975], k, rest) if rest > 0 else (1.0, 1.0)
+    low, high = beta.ppf([0.025, 0.975], k, rest)
     return (
         f"given these calibration rows, the share of new losses within their bound is a draw from "
         f"Beta({k:g}, {rest:g}) without ties, at least that with them: mean {k / (k + rest):.4g}, "
@@ -81,10 +81,13 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
         return []
     columns = list(table)
     rows = list(zip(*table.values(), strict=True))
+    if not rows:
+        return _entry("tried", "no threshold: no finite score to place one")
     chosen = next((i for i, row in enumerate(rows) if row[0] == threshold), None)
     spread = {round(i * (len(rows) - 1) / 5) for i in range(6)}
     shown = sorted(spread | (set() if chosen is None else {chosen, min(chosen + 1, len(rows) - 1)}))
-    lines = _entry("tried", f"{len(rows)} thresholds are on record; to_frame() has them all")
+    many = "1 threshold is" if len(rows) == 1 else f"{len(rows)} thresholds are"
+    lines = _entry("tried", f"{many} on record, see to_frame()")
     head = "".join(_name(column).rjust(15) for column in columns)
     lines.append((" " * 4 + head)[:WIDTH])
     for i in shown:

@@ -11,7 +11,7 @@ from scipy.special import betainccinv, betaincinv
 from locuscore._optional import require
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._random import spawn_seeds
-from locuscore._validation import check_between, check_losses, check_same_length, check_tau
+from locuscore._validation import check_between, check_losses, check_scores, one_tau
 
 FIRST_NODE = 8  # with fewer rows no bound is of use
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
@@ -137,8 +137,8 @@ def operating_curve(
         max(R_a q, 1 - (1 - R_b) / q) <= P(bad | accepted) <= min(R_b / q, 1 - (1 - R_a) q)
 
     The error probabilities of all bounds, and of the acceptance band (Dvoretzky, Kiefer, Wolfowitz,
-    Massart), add up to delta. Below the eighth row nothing is known. Scores of inf are never
-    accepted; they count as rows for the acceptance.
+    Massart), add up to delta. Below the eighth row nothing is known. Infinite scores, of either
+    sign, are never accepted; they count as rows for the acceptance.
 
     Examples
     --------
@@ -149,9 +149,9 @@ def operating_curve(
     >>> float(curve.threshold[curve.high <= 0.05].max()) > 0.7
     True
     """
-    s, z = check_same_length(score=score, losses=losses)
+    s, z = check_scores(score=score, losses=losses)
     z = check_losses(z, len(z), "losses")
-    tau = check_between(check_tau(tau), "tau", -np.inf, np.inf)
+    tau = one_tau(tau)
     delta = check_between(delta, "delta")
     bad = np.sort(np.compress(z > tau, s))  # ten times as fast as indexing
     threshold, accepted = _counts(s)

@@ -9,30 +9,34 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._calibration import calibrated_level, conformal_rank, smallest_n
+from locuscore._calibration import calibrated_level, conformal_rank, too_few_rows
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
 from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered, take_rows
+from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
-from locuscore._rules import FlagRule, Score, tau_rule
+from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
 from locuscore._score_functions import LawFunction, bounds, exceedances, score_function
 from locuscore._signals import SignalChoice, fit_signals
-from locuscore._split import split_rows
+from locuscore._split import some_rows, split_rows
 from locuscore._validation import (
     LocusWarning,
     check_alpha,
     check_losses,
     check_methods,
     check_tau,
+    one_alpha,
+    one_tau,
 )
 from locuscore.draws import floats_per_row
 from locuscore.engines import resolve_engine
 
 MOST_ROWS_AT_ONCE = 65_536
+MOST_REFERENCE_ROWS = 1_000
 
 
 class Locus(BaseEstimator):
@@ -83,6 +87,8 @@ class Locus(BaseEstimator):
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
+    reference_signals_
+        Signals of at most 1,000 rows of D1, at random: thresholds for `certify` where scores tie.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -249,7 +255,7 @@ class Locus(BaseEstimator):
         See `locuscore.tau_rule`.
         """
         check_is_fitted(self)
-        level = calibrated_level(self.tails_, float(check_alpha(alpha)))
+        level = calibrated_level(self.tails_, one_alpha(alpha))
         return tau_rule(tau, alpha, n_calibration=len(self.tails_), level=level)
 
     def certify(
@@ -272,10 +278,12 @@ class Locus(BaseEstimator):
         each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
         are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
         score of this estimator. `reference` are other rows, without labels, see
-        `certify_threshold`.
+        `certify_threshold`. Without fresh rows and without `reference`, the tails of
+        `reference_signals_` serve as one where more than a twentieth of them are equal: this and
+        the thresholds are a function of D1 alone, as the score is.
         """
         check_is_fitted(self)
-        chosen = Score.tail(tau) if of is None else of
+        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
         other = None if reference is None else as_array(self.scores(reference, chosen))
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
@@ -283,19 +291,19 @@ class Locus(BaseEstimator):
             values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
-        elif chosen.kind == "tail":
-            values, z = self._calibration_tails(chosen), self.calibration_losses_
+        elif chosen.kind == "tail" and chosen.tau is not None:
+            values, z = self._tails(self.calibration_signals_, chosen.tau), self.calibration_losses_
+            known = self._tails(self.reference_signals_, chosen.tau)
+            other = known if other is None and ties_heavily(known) else other
         else:
-            raise ValueError(
-                f"the {chosen} has its level from the calibration rows, so they cannot certify it; "
-                "leave `of` out to certify the raw tail probability, or pass fresh X and y."
-            )
+            raise ValueError(not_from_calibration(chosen))
         return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
 
-    def _calibration_tails(self, score: Score) -> FloatArray:
-        out = np.empty(len(self.calibration_losses_))
-        for rows, dist in self._law_blocks(self.calibration_signals_):
-            out[rows] = dist.sf(np.full(rows.stop - rows.start, score.tau))
+    def _tails(self, S: FloatArray, tau: float) -> FloatArray:
+        """``P(Z > tau | x)`` of rows given by their signals."""
+        out = np.empty(len(S))
+        for rows, dist in self._law_blocks(S):
+            out[rows] = dist.sf(np.full(rows.stop - rows.start, tau))
         return out
 
     def _resolve(self) -> None:
@@ -308,13 +316,14 @@ class Locus(BaseEstimator):
 
     def _fit(self, X: Rows, z: FloatArray) -> Self:
         check_support(z, self.support_)
-        split_seed, engine_seed = spawn_seeds(self.random_state, 2)
+        split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
         self.fit_rows_, self.calibration_rows_ = split_rows(
             len(z), self.calibration_size, split_seed
         )
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
         self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
         S_fit = self.signals_(X_fit)
+        self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
@@ -359,14 +368,7 @@ class Locus(BaseEstimator):
     def _warn_if_too_few(self, alpha: float) -> None:
         n = len(self.tails_)
         if conformal_rank(n, alpha) > n:
-            top = self.support_.high
-            bound = "infinite" if np.isinf(top) else f"the top of the support, {top:g}"
-            warnings.warn(
-                f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound}. "
-                f"At least {smallest_n(alpha)} are needed.",
-                LocusWarning,
-                stacklevel=3,
-            )
+            warnings.warn(too_few_rows(n, alpha, self.support_.high), LocusWarning, stacklevel=3)
 
     def _dist(self, S: FloatArray) -> LossDistribution:
         draws = self.engine_.predict_draws(S)

@@ -17,6 +17,9 @@ rejections are nested in delta and in m: the smallest rejected delta is a p-valu
 rejected m an upper confidence bound, and both say the same.
 """
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
@@ -25,7 +28,14 @@ from locuscore._protocols import FloatArray
 from locuscore._random import spawn_seeds
 from locuscore._rules import FlagRule, Score
 from locuscore._sequential import fixed_sequence
-from locuscore._validation import check_between, check_losses, check_same_length
+from locuscore._validation import (
+    check_between,
+    check_count,
+    check_losses,
+    check_numbers,
+    check_same_length,
+    check_scores,
+)
 
 AIM = 1.1  # the game aims a little beyond its target, which a capped bet would only approach
 ROUNDS, MOST_ROUNDS = 30, 10_000  # times sqrt(n): more losses are played in blocks of averages
@@ -107,7 +117,8 @@ def certify_mean_loss(
     Parameters
     ----------
     score, losses
-        Labelled rows that had no part in the score, in eta or in `reference`.
+        Labelled rows that had no part in the score, in eta or in `reference`. Infinite scores, of
+        either sign, are never accepted.
     eta, delta
         Mean loss allowed among the accepted, and the probability of a wrong certificate.
     support
@@ -122,30 +133,50 @@ def certify_mean_loss(
     random_state
         Seed of the order of play, and of the fifth.
     """
-    s, z = check_same_length(score=score, losses=losses)
+    s, z = check_scores(score=score, losses=losses)
     low, high = _support(support)
     x, m = _standardise(z, low, high), _scaled(eta, low, high)
     delta = check_between(delta, "delta")
-    if not 1 <= n_thresholds <= MOST_THRESHOLDS:
+    if not check_count(n_thresholds, "n_thresholds") <= MOST_THRESHOLDS:
         raise ValueError(f"n_thresholds must be from 1 to {MOST_THRESHOLDS}; got {n_thresholds!r}.")
+    given = len(s)
     s, x, known = _testing_rows(s, x, reference, random_state)
+    source = f"the scores of {len(known)} reference rows"
+    if reference is None:
+        source = f"the scores of {len(known)} of the {given} rows, set aside and not tested on"
     needed = float(np.log(AIM / delta) / -np.log1p(-m))
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
-    threshold = float(grid[n_passed - 1]) if n_passed else -np.inf
+    evidence: dict[str, Any] = {"n_rows": len(s), "eta": float(eta), "delta": delta}
+    evidence |= {"low": low, "high": high, "thresholds": source}
+    if n_passed:
+        at = {name: float(column[n_passed - 1]) for name, column in table.items()}
+        n = int(at["n_accepted"])
+        evidence |= {"n_accepted": n, "acceptance": n / len(s)}
+        evidence |= {"mean_loss": at["mean_loss"], "p_value": at["p_value"]}
+        guarantee = (
+            f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
+            f"accepted rows is at most {eta:g}."
+        )
+    else:
+        first = x[s <= grid[0]] if len(grid) else x[:0]
+        spread = float(first.std()) * (high - low) if len(first) else 0.0
+        lacking, why = _shortfall(table, spread, math.ceil(needed), float(eta), delta, len(s))
+        evidence |= lacking
+        guarantee = f"Nothing is accepted: no threshold could be certified. {why}"
     return FlagRule(
         of or Score.other(""),
-        threshold,
+        float(grid[n_passed - 1]) if n_passed else -np.inf,
         "certificate",
-        _guarantee(n_passed, eta, delta, needed, table),
+        guarantee,
         (
             "rows are independent and drawn like the new ones",
             f"losses lie in [{low:g}, {high:g}]",
             "score, eta, support and reference were fixed without these labelled rows",
         ),
-        {"n": len(s), "eta": float(eta), "delta": delta, "low": low, "high": high},
+        evidence,
         {name: tuple(column.tolist()) for name, column in table.items()},
     )
 
@@ -156,26 +187,45 @@ def _testing_rows(
     """Scores and losses of the rows that test, in the order of play; the scores for the grid."""
     order = np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(len(score))
     if reference is None:
-        aside, order = np.split(order, [int(np.ceil(GRID_SHARE * len(score)))])
+        aside, order = np.split(order, [math.ceil(GRID_SHARE * len(score))])
         known = score[aside]
     else:
-        (known,) = check_same_length(reference=reference)
+        (known,) = check_scores(reference=reference)
     return score[order], x[order], known
 
 
-def _guarantee(
-    n_passed: int, eta: float, delta: float, needed: float, table: dict[str, FloatArray]
-) -> str:
-    if n_passed:
-        return (
-            f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
-            f"accepted rows is at most {eta:g}."
-        )
-    most = int(table["n_accepted"].max()) if len(table["n_accepted"]) else 0
-    return (
-        f"Nothing is accepted: no threshold could be certified for a mean loss of {eta:g}. Even "
-        f"without any loss {int(np.ceil(needed))} accepted rows are needed; the largest "
-        f"threshold tried had {most}."
+def _shortfall(
+    table: dict[str, FloatArray],
+    spread: float,
+    clean: int,
+    eta: float,
+    delta: float,
+    n_rows: int,
+) -> tuple[dict[str, Any], str]:
+    """What the first threshold showed, and about how many rows would have been needed for it.
+
+    By the normal approximation a test's quantile grows with the root of the number of rows; it is
+    that of the p-value seen, or of the mean and spread of the losses where that is smaller.
+    """
+    perfect = f"Even without any loss {clean} accepted rows are needed"
+    evidence: dict[str, Any] = {"accepted_rows_needed_without_any_loss": clean}
+    n = int(table["n_accepted"][0]) if len(table["n_accepted"]) else 0
+    if not n:
+        return evidence, f"{perfect}; the first threshold tried had none."
+    mean, p = float(table["mean_loss"][0]), float(table["p_value"][0])
+    evidence |= {"start_n": n, "start_mean_loss": mean, "start_p_value": p}
+    why = f"At the start {n} accepted rows have mean loss {mean:.4g}, p-value {p:.3g}"
+    if mean >= eta:
+        return evidence, f"{why}; at this mean no number of rows would do. {perfect}."
+    seen = (eta - mean) / spread * math.sqrt(n) if spread else math.inf
+    tested = float(ndtri(1 - p))
+    quantile = min(seen, tested) if tested > 0 else seen
+    accepted = max(clean, n + 1, math.ceil(n * (float(ndtri(1 - delta)) / quantile) ** 2))
+    total = math.ceil(accepted * n_rows / n)
+    evidence["rows_needed_at_this_mean"] = total
+    return evidence, (
+        f"{why}; at this mean about {total} rows to test with would have been needed instead of "
+        f"{n_rows} (normal approximation). {perfect}."
     )
 
 
@@ -267,10 +317,10 @@ def _shuffled(x: FloatArray, random_state: Seed) -> FloatArray:
 
 
 def _support(support: tuple[float, float]) -> tuple[float, float]:
-    low, high = (float(value) for value in support)
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(f"the support must be finite with low < high; got {support!r}.")
-    return low, high
+    ends = check_numbers(support, "support")
+    if ends.shape != (2,) or not (np.isfinite(ends).all() and ends[0] < ends[1]):
+        raise ValueError(f"support must be (low, high), finite with low < high; got {support!r}.")
+    return float(ends[0]), float(ends[1])
 
 
 def _standardise(losses: ArrayLike, low: float, high: float) -> FloatArray:

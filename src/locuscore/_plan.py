@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from locuscore._calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import check_alpha, check_between
+from locuscore._validation import check_alpha, check_between, check_share
 
 MOST_ROWS = 10_000_000
 NEGLIGIBLE = 1e-13  # probability of the accepted counts that are left out
@@ -112,12 +112,13 @@ def rows_for_certificate(
     """
     eta, delta = check_between(eta, "eta"), check_between(delta, "delta")
     power = check_between(power, "power")
-    if not 0 <= bad_rate < eta:
+    bad_rate, acceptance = check_share(bad_rate, "bad_rate"), check_share(acceptance, "acceptance")
+    if not bad_rate < eta:
         raise ValueError(
             f"no number of rows certifies eta = {eta:g} where the bad rate is {bad_rate!r}; it "
             "must be at least 0 and below eta."
         )
-    if not 0 < acceptance <= 1:
+    if not acceptance:
         raise ValueError(f"acceptance must lie above 0 and at most at 1; got {acceptance!r}.")
     rows, upto = _from_which_on(
         lambda n: _power(n, eta, delta, bad_rate, acceptance) >= power,

@@ -12,8 +12,10 @@ from locuscore._validation import (
     LocusWarning,
     check_between,
     check_losses,
+    check_numbers,
     check_same_length,
-    check_tau,
+    check_scores,
+    one_tau,
 )
 
 
@@ -34,11 +36,16 @@ class ExceedanceInterval:
     high: float
 
     def __str__(self) -> str:
+        seen = (
+            f"estimate {self.estimate:.3g} from {self.n_bad} of {self.n_accepted} accepted "
+            "labelled rows"
+            if self.n_accepted
+            else "no labelled row is accepted, so nothing is known"
+        )
         return (
             f"P(loss > {self.tau:g} | accepted) lies in [{self.low:.3g}, {self.high:.3g}] with "
             f"probability at least {1 - self.delta:g} over the labelled rows (theorem, for this "
-            f"one split if they had no part in choosing it); estimate {self.estimate:.3g} from "
-            f"{self.n_bad} of {self.n_accepted} accepted labelled rows."
+            f"one split if they had no part in choosing it); {seen}."
         )
 
 
@@ -65,10 +72,9 @@ class Routing:
     def __str__(self) -> str:
         parts = [f"{self.n_reviewed} of {len(self.accepted)} rows for review, the rest accepted."]
         if self.expected_exceedance is not None:
-            parts.append(
-                f"Estimate, by the model: {self.expected_exceedance:.3g} of the accepted exceed "
-                f"the tolerance, and the batch costs {self.expected_cost:.6g}."
-            )
+            share = f"{self.expected_exceedance:.3g} of the accepted exceed the tolerance, and "
+            said = share if self.accepted.any() else ""
+            parts.append(f"Estimate, by the model: {said}the batch costs {self.expected_cost:.6g}.")
         if self.exceedance is not None:
             parts.append(str(self.exceedance))
         if len(parts) == 1:
@@ -89,7 +95,7 @@ def exceedance_interval(
     z = check_losses(z, len(z), "losses")
     if not np.isin(taken, (0.0, 1.0)).all():
         raise ValueError("accepted must hold True or False for each row.")
-    tau = check_between(check_tau(tau), "tau", -np.inf, np.inf)
+    tau = one_tau(tau)
     delta = check_between(delta, "delta")
     n, k = int(taken.sum()), int(np.count_nonzero((z > tau) & (taken == 1)))
     low = float(betaincinv(k, n - k + 1, delta / 2)) if k else 0.0
@@ -109,8 +115,9 @@ def route(
     """Send the riskiest rows to review, as many as the budget allows, and accept the rest.
 
     Equal scores are treated alike, so a group of ties that does not fit the budget as a whole is
-    accepted and part of the budget stays unused; if all scores are equal nothing is reviewed. A
-    score of inf is always reviewed; a warning says when those alone exceed the budget.
+    accepted and part of the budget stays unused; if all scores are equal nothing is reviewed. An
+    infinite score, of either sign, is always reviewed; a warning says when those alone exceed the
+    budget.
 
     Parameters
     ----------
@@ -128,7 +135,7 @@ def route(
     >>> route([0.3, 0.1, 0.9, 0.2], review_budget=0.25).accepted.tolist()
     [True, True, False, True]
     """
-    (s,) = check_same_length(score=score)
+    (s,) = check_scores(score=score)
     budget = _budget(review_budget, len(s))
     threshold = -np.inf if budget == len(s) else float(np.partition(s, -budget - 1)[-budget - 1])
     accepted = (s <= threshold) & (s < np.inf)
@@ -206,7 +213,7 @@ def _observed(
         return None
     if score is None or losses is None or tau is None:
         raise ValueError("labelled rows need all three: their scores, their losses and tau.")
-    s, z = check_same_length(score_cal=score, losses_cal=losses)
+    s, z = check_scores(score_cal=score, losses_cal=losses)
     return exceedance_interval(z, (s <= threshold) & (s < np.inf), tau, delta)
 
 
@@ -223,7 +230,7 @@ def _budget(value: float, n: int) -> int:
 
 def _costs(value: ArrayLike, n: int, name: str) -> FloatArray:
     """Return one cost or one per row, none negative."""
-    costs = np.asarray(value, dtype=np.float64)
+    costs = check_numbers(value, name)
     if costs.shape not in ((), (n,)) or not np.all(np.isfinite(costs) & (costs >= 0)):
         raise ValueError(
             f"{name} must be one finite non-negative number, or {n} of them, one per row."

@@ -6,28 +6,38 @@ score or a variance estimate goes through the same functions.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._calibration import conformal_rank
+from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._card import card
+from locuscore._counts import (
+    check_grid,
+    checked_rows,
+    count_sorted,
+    counts_up_to,
+    record,
+    sorted_bad,
+    sorted_finite,
+)
 from locuscore._optional import require
+from locuscore._plain import frozen, plain, restored
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._validation import (
-    check_alpha,
+    as_floats,
     check_between,
-    check_losses,
+    check_count,
     check_numbers,
-    check_same_length,
+    check_scores,
     check_share,
-    check_tau,
+    never_accepted,
+    one_alpha,
+    one_tau,
 )
-
-MOST_ON_RECORD = 500
 
 ScoreKind = Literal["bound", "exceedance", "tail", "other"]
 Standing = Literal["theorem", "certificate", "heuristic"]
@@ -47,20 +57,35 @@ class Score:
     tau: float | None = None
     name: str = ""
 
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ScoreKind):
+            raise ValueError(f"a score is one of {get_args(ScoreKind)}; got {self.kind!r}.")
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a score is text; got {self.name!r}.")
+        has = {"alpha": self.alpha is not None, "tau": self.tau is not None, "name": self.name > ""}
+        belongs = {"bound": "alpha", "exceedance": "tau", "tail": "tau", "other": "name"}[self.kind]
+        wrong = [key for key, given in has.items() if given and key != belongs]
+        if wrong or not (has[belongs] or belongs == "name"):
+            raise ValueError(f"a score of kind {self.kind!r} has {belongs} and nothing else.")
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", one_alpha(self.alpha))
+        if self.tau is not None:
+            object.__setattr__(self, "tau", one_tau(self.tau))
+
     @classmethod
     def bound(cls, alpha: float) -> Self:
         """The calibrated loss bound at alpha."""
-        return cls("bound", alpha=float(check_alpha(alpha)))
+        return cls("bound", alpha=one_alpha(alpha))
 
     @classmethod
     def exceedance(cls, tau: float) -> Self:
         """The calibrated exceedance at tau."""
-        return cls("exceedance", tau=float(check_tau(tau)))
+        return cls("exceedance", tau=one_tau(tau))
 
     @classmethod
     def tail(cls, tau: float) -> Self:
         """The predictive law's own probability of a loss above tau, a function of D1 alone."""
-        return cls("tail", tau=float(check_tau(tau)))
+        return cls("tail", tau=one_tau(tau))
 
     @classmethod
     def other(cls, name: str) -> Self:
@@ -82,13 +107,34 @@ class Score:
 UNNAMED = Score.other("")
 
 
-@dataclass(frozen=True)
+def check_score(of: Any) -> Score:
+    """Return a score; its name alone does not say at which alpha or tau."""
+    if not isinstance(of, Score):
+        raise TypeError(f"of must be a Score, such as Score.tail(tau); got {of!r}.")
+    return of
+
+
+def not_from_calibration(score: Score) -> str:
+    """Say why the calibration rows of a Locus cannot certify this score."""
+    if score.kind == "other":
+        return (
+            f"a Locus cannot compute {score}; pass its values to certify_threshold, with the "
+            "losses of rows that had no part in it."
+        )
+    return (
+        f"the {score} has its level from the calibration rows, so they cannot certify it; "
+        "leave `of` out to certify the raw tail probability, or pass fresh X and y."
+    )
+
+
+@dataclass(frozen=True, eq=False)
 class FlagRule:
     """Accept a row when its score is at most the threshold, flag it otherwise.
 
-    A threshold of -inf accepts nothing; a score of +inf is never accepted. `standing` says whether
-    `guarantee` is a theorem for a rule fixed in advance, a certificate from data, or a heuristic.
-    `evidence` holds the plain numbers behind it, `table` one entry per threshold that was tried.
+    A threshold of -inf accepts nothing; an infinite score, of either sign, is never accepted.
+    `standing` says whether `guarantee` is a theorem for a rule fixed in advance, a certificate from
+    data, or a heuristic. `evidence` holds the plain numbers behind it, `table` one entry per
+    threshold that was tried; both are read-only.
     """
 
     score: Score
@@ -96,17 +142,53 @@ class FlagRule:
     standing: Standing
     guarantee: str
     assumptions: tuple[str, ...] = ()
-    evidence: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    table: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    def accepts(self, values: ArrayLike, of: Score) -> np.ndarray:
-        """Whether each row is accepted; `of` says which score the values are, and must agree."""
-        if of != self.score:
-            raise ValueError(f"this rule thresholds the {self.score}; got the {of}.")
-        scores = np.asarray(values, dtype=np.float64)
-        if np.isnan(scores).any():
-            raise ValueError(f"{int(np.isnan(scores).sum())} scores are missing (NaN).")
-        return (scores <= self.threshold) & (scores < np.inf) & (self.threshold > -np.inf)
+    def __post_init__(self) -> None:
+        if not isinstance(self.score, Score):
+            raise TypeError(f"score must be a Score; got {self.score!r}.")
+        threshold = check_numbers(self.threshold, "threshold")
+        if threshold.ndim or np.isnan(threshold):
+            raise ValueError(f"threshold must be one number, not NaN; got {self.threshold!r}.")
+        if self.standing not in get_args(Standing):
+            raise ValueError(f"standing is one of {get_args(Standing)}; got {self.standing!r}.")
+        if not isinstance(self.guarantee, str):
+            raise TypeError(f"guarantee must be text; got {self.guarantee!r}.")
+        object.__setattr__(self, "threshold", float(threshold))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        for name in ("evidence", "table"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise TypeError(f"{name} must be a mapping; got {getattr(self, name)!r}.")
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    def __eq__(self, other: object) -> bool:
+        # In plain types, where a missing number equals itself.
+        return isinstance(other, FlagRule) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.score, self.threshold, self.standing, self.guarantee, self.assumptions))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Read-only mappings can be neither pickled nor copied.
+        return _from_plain, (type(self), self.to_dict())
+
+    def accepts(self, values: ArrayLike, of: Score | None = None) -> np.ndarray:
+        """Whether each row is accepted; `of` says which score the values are, and must agree.
+
+        It may be left out where the rule's own score has no name.
+        """
+        if (of if of is not None else UNNAMED) != self.score:
+            got = "values of no named score" if of in (None, UNNAMED) else f"the {of}"
+            raise ValueError(f"this rule thresholds the {self.score}; got {got}.")
+        scores = as_floats(values, "values")
+        if scores.ndim > 1:
+            raise ValueError(f"values must be one score per row; got shape {scores.shape}.")
+        missing = int(np.isnan(scores).sum())
+        if missing:
+            raise ValueError(f"{missing} scores are missing (NaN).")
+        scores = never_accepted(scores) if scores.size else scores
+        return (scores <= self.threshold) & (scores < np.inf)
 
     def __str__(self) -> str:
         return card(
@@ -127,14 +209,23 @@ class FlagRule:
 
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        described: dict[str, Any] = plain(values | {"score": asdict(self.score)})
+        return described
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The rule that `to_dict` described."""
-        values = {key: _restored(value) for key, value in data.items()}
-        return cls(**values | {"score": Score(**data["score"])})
+        names = {part.name for part in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) - names or "score" not in data:
+            raise ValueError(f"a rule is described by {sorted(names)}; got {data!r:.200}.")
+        if not isinstance(data["score"], Mapping):
+            raise TypeError(f"score must be a mapping; got {data['score']!r}.")
+        values = {key: restored(value) for key, value in data.items()}
+        try:
+            return cls(**values | {"score": Score(**data["score"])})
+        except TypeError as error:
+            raise TypeError(f"this describes no rule: {error}") from error
 
 
 def tau_rule(
@@ -145,20 +236,28 @@ def tau_rule(
     ``P(Z > tau and accepted) <= alpha`` (Theorem 3). With the number of calibration rows the card
     also has the rank k and the law of the realised coverage; `Locus.tau_rule` fills them in.
     """
-    score, tau = Score.bound(alpha), _number(check_tau(tau), "tau")
-    evidence: dict[str, Any] = {"tau": tau, "alpha": score.alpha}
+    score, tau = Score.bound(alpha), one_tau(tau)
+    share = one_alpha(alpha)
+    evidence: dict[str, Any] = {"tau": tau, "alpha": share}
+    guarantee = (
+        f"P(loss > {tau:g} and accepted) <= {share:g} (Theorem 3), over the calibration rows and "
+        "one new row together. It bounds the share of all rows that are accepted and bad, not the "
+        "share of bad rows among the accepted."
+    )
     if n_calibration is not None:
-        k = conformal_rank(n_calibration, float(alpha))
-        evidence |= {"n": int(n_calibration), "k": k}
-        evidence |= {} if level is None else {"level": float(level)}
-        evidence |= {"coverage_beta": (float(k), float(n_calibration + 1 - k))}
+        n = check_count(n_calibration, "n_calibration")
+        k = conformal_rank(n, share)
+        evidence |= {"n": n, "k": k}
+        evidence |= {} if level is None else {"level": check_share(level, "level")}
+        if k <= n:
+            evidence |= {"coverage_beta": (float(k), float(n + 1 - k))}
+        else:
+            guarantee += " But " + too_few_rows(n, share)
     return FlagRule(
         score,
         tau,
         "theorem",
-        f"P(loss > {tau:g} and accepted) <= {alpha:g} (Theorem 3), over the calibration rows and "
-        "one new row together. It bounds the share of all rows that are accepted and bad, not the "
-        "share of bad rows among the accepted.",
+        guarantee,
         (
             "new rows exchangeable with the calibration rows, given the fitted loss model",
             "tau and alpha chosen without the calibration losses",
@@ -240,9 +339,10 @@ def tune_alpha(
     thresholds `Score.exceedance(tau)` at the chosen alpha. Ties as in `tune_threshold`.
     """
     of = Score.exceedance(tau)
-    if np.any((np.asarray(exceedance) < 0) | (np.asarray(exceedance) > 1)):
+    values = as_floats(exceedance, "exceedance")
+    if np.any((values < 0) | (values > 1)):
         raise ValueError("exceedance must hold values of Locus.exceedance, from 0 to 1.")
-    return tune_threshold(exceedance, losses, tau, eta, of=of, min_acceptance=min_acceptance)
+    return tune_threshold(values, losses, tau, eta, of=of, min_acceptance=min_acceptance)
 
 
 def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> FlagRule:
@@ -251,10 +351,10 @@ def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> F
     The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Tied
     scores can make it accept more; infinite scores, which are never accepted, fewer.
     """
-    (s,) = check_same_length(score=score)
+    (s,) = check_scores(score=score)
     wanted = check_share(rate, "rate")
     place = math.ceil(Fraction(str(wanted)) * len(s))
-    finite = np.sort(s[s < np.inf])
+    finite = sorted_finite(s)
     place = min(place, len(finite))
     threshold = float(finite[place - 1]) if place else -np.inf
     accepted = int(np.sum(finite <= threshold)) if place else 0
@@ -269,73 +369,13 @@ def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> F
     )
 
 
-def checked_rows(score: ArrayLike, losses: ArrayLike, tau: float) -> tuple[FloatArray, BoolArray]:
-    """Return the scores, and whether each loss is above tau."""
-    s, z = check_same_length(score=score, losses=losses)
-    return s, check_losses(z, len(z), "losses") > _number(check_tau(tau), "tau")
-
-
-def check_grid(grid: ArrayLike) -> FloatArray:
-    """Return thresholds in ascending order, without repetition."""
-    values = check_numbers(np.atleast_1d(np.asarray(grid)), "grid")
-    if np.isnan(values).any():
-        raise ValueError("grid has missing values.")
-    return np.unique(values)
-
-
-def counts_up_to(
-    score: FloatArray, bad: BoolArray, thresholds: FloatArray
-) -> tuple[IntArray, IntArray]:
-    """Count the rows with a finite score up to each threshold, and the bad ones among them."""
-    usable = score < np.inf
-    n = np.searchsorted(np.sort(score[usable]), thresholds, side="right")
-    k = np.searchsorted(np.sort(score[usable & bad]), thresholds, side="right")
-    # A threshold of -inf accepts nothing, not even a score of -inf.
-    return np.where(thresholds > -np.inf, n, 0), np.where(thresholds > -np.inf, k, 0)
-
-
-def record(
-    threshold: FloatArray, n: IntArray, bad: IntArray, keep: int | None = None
-) -> dict[str, tuple[float, ...]]:
-    """Return the table of a rule: at most about `MOST_ON_RECORD` thresholds, `keep` among them."""
-    kept = np.linspace(0, len(threshold) - 1, MOST_ON_RECORD).round().astype(np.int64)
-    kept = np.unique(np.append(kept, [] if keep is None else [keep]).astype(np.int64))
-    columns = {"threshold": threshold, "n_accepted": n, "n_bad": bad}
-    return {name: tuple(column[kept].tolist()) for name, column in columns.items()}
-
-
 def _achievable(score: FloatArray, bad: BoolArray) -> tuple[FloatArray, IntArray, IntArray]:
     """All thresholds that differ: nothing, and each distinct finite score, with their counts."""
-    ranked = np.sort(score[score < np.inf])
+    ranked = sorted_finite(score)
     last = np.flatnonzero(np.append(ranked[1:] > ranked[:-1], True)[: len(ranked)])
-    k = np.searchsorted(np.sort(score[bad]), ranked[last], side="right")
-    thresholds = np.append(-np.inf, ranked[last])
-    if len(ranked) and ranked[0] == -np.inf:
-        raise ValueError("score has values of -inf; no threshold can tell them from nothing.")
-    return thresholds, np.append(0, last + 1), np.append(0, k)
+    k = count_sorted(sorted_bad(score, bad), ranked[last])
+    return np.append(-np.inf, ranked[last]), np.append(0, last + 1), np.append(0, k)
 
 
-def _number(value: FloatArray, name: str) -> float:
-    if value.ndim:
-        raise ValueError(f"{name} must be one number here; got {value!r}.")
-    return float(value)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value made of what JSON has: no numpy, no tuple, no infinity."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, tuple | list | np.ndarray):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _restored(value: Any) -> Any:
-    """Undo `_plain`; sequences come back as tuples."""
-    if isinstance(value, Mapping):
-        return {key: _restored(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return tuple(_restored(part) for part in value)
-    return float(value) if value in ("inf", "-inf", "nan") else value
+def _from_plain(kind: type[FlagRule], data: Mapping[str, Any]) -> FlagRule:
+    return kind.from_dict(data)

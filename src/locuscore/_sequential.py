@@ -12,6 +12,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._validation import check_between, check_numbers
 
 FIRST_BLOCK = 1024
+EXACT_BLOCK = 256
 MOST_ROWS = 1_000_000
 
 
@@ -31,18 +32,24 @@ def _one_p_value(bad: int, n: int, eta: float) -> float:
 
 
 def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
-    """Whether each p-value is at most the level, computed only where a cheap bound leaves it open.
+    """Whether each p-value is at most the level; right up to the first failure, not after it.
 
-    Hoeffding: ``P(Binomial(n, eta) <= b) <= exp(-2 (n eta - b)^2 / n)`` for ``b < n eta``, so most
-    of a long sequence needs no incomplete beta function.
+    The exact value is computed only where a cheap bound leaves it open: for ``b < n eta``,
+    ``P(Binomial(n, eta) <= b) <= exp(-(n eta - b)^2 / (c n))`` with ``c = min(1/2, 2 eta)``
+    (Hoeffding, Chernoff), so most of a long sequence needs no incomplete beta function.
     """
     gap = n * eta - bad
     # A hair on the safe side of rounding; what is this close gets the exact value.
-    out = (gap > 0) & (2.0 * gap * gap > (1e-9 - math.log(level)) * n)
+    out = (gap > 0) & (gap * gap > min(0.5, 2.0 * eta) * (1e-9 - math.log(level)) * n)
     # From the mean up a p-value is at least one half, since a binomial median is below mean + 1.
     undecided = ~out & (gap > 0) if level < 0.5 else ~out
-    open_ = np.flatnonzero(undecided)
-    out[open_] = binomial_p_value(bad[open_], n[open_], eta) <= level
+    open_, first, length = np.flatnonzero(undecided), 0, EXACT_BLOCK
+    while first < len(open_):
+        at = open_[first : first + length]
+        out[at] = binomial_p_value(bad[at], n[at], eta) <= level
+        if not out[at].all():
+            break
+        first, length = first + length, 2 * length
     return out
 
 

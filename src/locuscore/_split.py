@@ -22,6 +22,11 @@ def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
     return fit, cal.astype(np.int64)
 
 
+def some_rows(n: int, most: int, seed: int) -> IntArray:
+    """Positions of at most so many of n rows, at random."""
+    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
+
+
 def _check_positions(size: Any, n: int) -> IntArray:
     cal = np.unique(np.asarray(size))
     if cal.dtype.kind not in "iu" or not len(cal) or cal[0] < 0 or cal[-1] >= n:

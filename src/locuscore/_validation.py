@@ -32,6 +32,30 @@ def check_tau(tau: float | Sequence[float] | FloatArray) -> FloatArray:
     return values
 
 
+def one_alpha(alpha: Any) -> float:
+    """Return one alpha as a number."""
+    return _one(check_alpha(alpha), "alpha")
+
+
+def one_tau(tau: Any) -> float:
+    """Return one tau as a number."""
+    return _one(check_tau(tau), "tau")
+
+
+def _one(values: FloatArray, name: str) -> float:
+    if values.ndim:
+        raise ValueError(f"{name} must be one number here; got {values.tolist()!r}.")
+    return float(values)
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return a whole number that is at least `least`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} must be a whole number from {least} on; got {value!r}.")
+    return int(value)
+
+
 def check_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> float:
     """Return one number strictly between low and high."""
     number = check_numbers(value, name)
@@ -144,17 +168,47 @@ def check_no_missing(S: FloatArray, engine: str) -> None:
 
 def check_same_length(**arrays: ArrayLike) -> list[FloatArray]:
     """Return the named one-dimensional arrays as floats, all of one non-zero length."""
-    values = {name: np.asarray(a, dtype=np.float64) for name, a in arrays.items()}
+    values = {name: as_floats(a, name) for name, a in arrays.items()}
     shapes = {name: a.shape for name, a in values.items()}
     first = next(iter(shapes.values()))
     if len(first) != 1 or first[0] == 0 or len(set(shapes.values())) > 1:
         raise ValueError(f"expected one-dimensional arrays of one non-zero length; got {shapes}.")
     for name, a in values.items():
-        if np.isnan(a).any():
+        if np.isnan(a.min()):  # a minimum is NaN if any value is, and needs no second array
             raise ValueError(
                 f"{name} has {int(np.isnan(a).sum())} missing values; remove them first."
             )
     return list(values.values())
+
+
+def check_scores(**arrays: ArrayLike) -> list[FloatArray]:
+    """As `check_same_length`, for a score and what belongs to it; the score comes first.
+
+    This is the one place that says what an infinite score means, of either sign: it is allowed and
+    never accepted. So -inf becomes inf, which is above every threshold.
+    """
+    score, *others = check_same_length(**arrays)
+    return [never_accepted(score), *others]
+
+
+def never_accepted(score: FloatArray) -> FloatArray:
+    """Return scores with -inf turned into inf; no copy where there is none."""
+    return np.where(score == -np.inf, np.inf, score) if score.min() == -np.inf else score
+
+
+def as_floats(values: ArrayLike, name: str) -> FloatArray:
+    """Return numbers as a float array of any shape; missing ones are NaN, text is refused."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and not holds_text(array):
+            flat = [np.nan if is_missing(value) else float(value) for value in array.ravel()]
+            array = np.array(flat, dtype=np.float64).reshape(array.shape)
+    except (TypeError, ValueError):  # ragged, or of a type that is no number
+        raise TypeError(f"{name} must hold one number per row; got {values!r:.100}.") from None
+    if array.dtype.kind not in "biuf":
+        kind = "text" if holds_text(array) else array.dtype
+        raise TypeError(f"{name} must hold one number per row; got {kind}.")
+    return np.asarray(array, dtype=np.float64)
 
 
 def check_targets(y: np.ndarray, n: int) -> np.ndarray:

@@ -86,6 +86,50 @@ def test_one_row_at_a_time_with_ties(rng):
     assert_binomial(shares.sum(), REPEATS, 0.3, "greater")
 
 
+def all_bad_tied(size, rng):
+    return np.floor(3 * rng.uniform(size=size)), np.ones(size)
+
+
+def minus_infinite(size, rng):
+    """Every row is bad, and 40 % have a score of -inf."""
+    score = rng.uniform(size=size)
+    return np.where(rng.uniform(size=size) < 0.4, -np.inf, score), np.ones(size)
+
+
+def rising_with_minus_infinity(size, rng):
+    score, losses = rising(size, rng)
+    return np.where(rng.uniform(size=size) < 0.4, -np.inf, score), losses
+
+
+@pytest.mark.parametrize("law", [all_bad_tied, minus_infinite])
+@pytest.mark.parametrize(("n", "m", "fdr"), [(19, 4, 0.3), (99, 10, 0.1)])
+def test_batches_of_bad_rows_by_an_exact_test(n, m, fdr, law, rng):
+    """Where every row is bad the share is an indicator, ties and infinite scores or not."""
+    shares = false_shares(proper, rng, n, m, fdr, law)
+    assert set(shares) <= {0.0, 1.0}
+    assert_binomial(shares.sum(), REPEATS, fdr, "greater")
+
+
+def test_batches_with_minus_infinity(rng):
+    shares = false_shares(proper, rng, 200, 40, 0.3, rising_with_minus_infinity)
+    assert_mean_at_most(shares, 0.3)
+
+
+def minus_infinity_at_most_itself(new, cal, losses, tau, fdr):
+    """The twin: a threshold of -inf, for nothing, accepts the scores of -inf."""
+    return new <= select_batch(new, cal, losses, tau, fdr).threshold
+
+
+@pytest.mark.parametrize(
+    ("twin", "law"),
+    [(ties_in_favour_of_a_row, all_bad_tied), (minus_infinity_at_most_itself, minus_infinite)],
+)
+def test_twins_are_noticed_by_the_exact_test(twin, law, rng):
+    shares = false_shares(twin, rng, 19, 4, 0.3, law)
+    with pytest.raises(AssertionError):
+        assert_binomial(shares.sum(), REPEATS, 0.3, "greater")
+
+
 def test_something_is_accepted(rng):
     score, losses = rising(2_000, rng)
     assert select_batch(score[:1000], score[1000:], losses[1000:], 0.5, 0.3).n_accepted > 200

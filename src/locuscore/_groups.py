@@ -1,0 +1,129 @@
+"""One certified threshold per group, all of them right together."""
+
+from collections.abc import Collection, Hashable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
+from locuscore._counts import checked_rows
+from locuscore._protocols import BoolArray, IntArray
+from locuscore._rules import UNNAMED, FlagRule, Score
+from locuscore._sequential import rows_for
+from locuscore._validation import check_between, is_missing
+
+WITHIN = "rows alike within a group"
+POOL_FIXED = "the pooled groups named without the certifying rows"
+
+
+def certify_groups(
+    score: ArrayLike,
+    losses: ArrayLike,
+    groups: ArrayLike | Collection[Hashable],
+    tau: float,
+    eta: float,
+    delta: float,
+    *,
+    of: Score = UNNAMED,
+    pool: Collection[Hashable] = (),
+) -> dict[Hashable, FlagRule]:
+    """One certified threshold per group, all of them right together with confidence 1 - delta.
+
+    ``P(Z > tau | accepted, group) <= eta`` in every group at once: delta is divided equally over
+    the groups that have enough rows to be certified at all. The others accept nothing and say how
+    many rows they would need. All of it holds given the number of rows in each group.
+
+    Parameters
+    ----------
+    groups
+        One label per row, of any hashable type; missing ones are refused.
+    pool
+        Groups, small ones as a rule, that share one rule. It is certified on all their rows
+        together, and its guarantee is for their mixture and not for each of them. Name them
+        without these rows: groups pooled because few of these rows fell into them are no sample of
+        their mixture.
+
+    Returns
+    -------
+    dict
+        A rule for each group, in the order in which groups first appear.
+    """
+    s, bad = checked_rows(score, losses, tau)
+    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    names, member = _check_groups(groups, len(s))
+    shared = _check_pool(pool, names)
+    # From groups to the sets of rows that are certified; the pool is one of them.
+    unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
+    units = np.unique(unit)
+    needed = rows_for(0, target, error / len(units))
+    sizes = {int(u): int(np.sum(unit == u)) for u in units}
+    # Sizes are no losses: dividing delta by them spends nothing.
+    n_rules = sum(size >= needed for size in sizes.values())
+    part = error / max(n_rules, 1)
+    together = f"All {n_rules} rules hold together with confidence {1 - error:g}."
+
+    def certified(u: int) -> FlagRule:
+        where = f"group {names[u]!r}" if u >= 0 else f"the {len(shared)} pooled groups together"
+        if sizes[u] < needed:
+            shares = (float(tau), target, error / len(units))
+            rule = _too_small(of, where, sizes[u], needed, *shares)
+        else:
+            rows: BoolArray = unit == u
+            rule = certify_rows(s[rows], bad[rows], float(tau), target, part, of)
+            rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
+        more = (WITHIN,) if u >= 0 else (WITHIN, POOL_FIXED)
+        evidence = {"group": where, **rule.evidence}
+        return replace(rule, assumptions=(*rule.assumptions, *more), evidence=evidence)
+
+    rules = {u: certified(u) for u in sizes}
+    return {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
+
+
+def _check_groups(groups: Any, n_rows: int) -> tuple[list[Hashable], IntArray]:
+    """Distinct labels as they were given, and the position of each row's label among them."""
+    try:
+        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+        size = len(labels)
+    except TypeError:  # one label
+        labels, size = [], 0
+    if size != n_rows:
+        raise ValueError(f"groups must hold one label per row, {n_rows}; got {size}.")
+    missing = sum(map(is_missing, labels))
+    if missing:
+        raise ValueError(
+            f"groups has missing labels, {missing} of {n_rows}; remove those rows, or name them."
+        )
+    position: dict[Hashable, int] = {}
+    try:
+        member = [position.setdefault(label, len(position)) for label in labels]
+    except TypeError:
+        raise TypeError(
+            "groups must hold one hashable label per row, such as text, a number or a tuple; "
+            f"got {labels[0]!r}."
+        ) from None
+    return list(position), np.array(member)
+
+
+def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashable]:
+    if isinstance(pool, str | bool):
+        raise TypeError(f"pool must be a list of groups; got {pool!r}.")
+    unknown = [name for name in pool if name not in names]
+    if unknown:
+        raise ValueError(f"pool names groups that have no rows: {unknown!r}.")
+    return set(pool)
+
+
+def _too_small(
+    of: Score, where: str, n_rows: int, needed: int, tau: float, eta: float, delta: float
+) -> FlagRule:
+    """Accept nothing; delta is the part that the rows needed were computed for."""
+    guarantee = (
+        f"Nothing is accepted: {where} has {n_rows} rows, and with its part of delta, {delta:.4g}, "
+        f"at least {needed} are needed, all accepted and none bad."
+    )
+    evidence = {"n_rows": n_rows, "tau": tau, "eta": eta, "delta": delta}
+    evidence["accepted_rows_needed_without_a_bad_one"] = needed
+    assumptions = (INDEPENDENT, CHOSEN_BEFORE, ONE_CALL)
+    return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, evidence)
