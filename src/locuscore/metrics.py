@@ -19,7 +19,9 @@ from locuscore._validation import (
     check_losses,
     check_numbers,
     check_same_length,
+    check_scores,
     check_tau,
+    never_accepted,
 )
 
 __all__ = [
@@ -94,9 +96,9 @@ def coverage(losses: ArrayLike, bound: ArrayLike) -> float:
 
 
 def acceptance_rate(score: ArrayLike, threshold: float) -> float:
-    """Share of rows with ``score <= threshold``; no finite threshold accepts a score of inf."""
-    (s,) = check_same_length(score=score)
-    return float(np.mean(s <= _number(threshold, "threshold")))
+    """Share of rows with ``score <= threshold``; an infinite score is never accepted."""
+    (s,) = check_scores(score=score)
+    return float(np.mean((s <= _number(threshold, "threshold")) & (s < np.inf)))
 
 
 def exceedance_rates(losses: ArrayLike, accepted: ArrayLike, tau: float) -> ExceedanceRates:
@@ -248,7 +250,7 @@ def _counts_by_score(
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Distinct scores, and the numbers of rows and of exceedances up to each."""
     z, s = _losses_and(losses, score=score)
-    threshold, block = np.unique(s, return_inverse=True)
+    threshold, block = np.unique(never_accepted(s), return_inverse=True)
     rows = np.bincount(block)
     exceeding = np.bincount(block[z > _tau(tau)], minlength=len(threshold))
     return threshold, np.cumsum(rows), np.cumsum(exceeding)
