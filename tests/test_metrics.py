@@ -388,3 +388,11 @@ def test_public_names():
     assert metrics.__all__ == sorted(metrics.__all__, key=str)
     for name in metrics.__all__:
         assert getattr(metrics, name).__doc__
+
+
+def test_an_infinite_score_is_never_accepted():
+    score = [-np.inf, 0.1, 0.2, np.inf]
+    assert metrics.acceptance_rate(score, np.inf) == 0.5
+    curve = metrics.exceedance_curve(score, [5.0, 0.0, 5.0, 5.0], tau=1.0)
+    assert curve.acceptance.tolist() == [0.25, 0.5]
+    assert curve.exceedance.tolist() == [0.0, 0.5]
