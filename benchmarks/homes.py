@@ -42,13 +42,20 @@ def columns(task: Task) -> dict[str, np.ndarray]:
     train = y[rows[: int(0.4 * len(y))]] / 1000
     unit = float(train.std())
     p = task.test.x.shape[1]
-    shared = {"calibration_size": task.d2, "random_state": SEED}
     predictor = prediction_column(p)
-    plain = Locus(predictor, engine=MDN(), signals=lambda rows: rows[:, :p], **shared)
+    plain = Locus(
+        predictor,
+        engine=MDN(),
+        signals=lambda rows: rows[:, :p],
+        calibration_size=task.d2,
+        random_state=SEED,
+    )
     bounds = plain.fit(task.calibration.all, task.calibration.y).loss_bound(
         task.test.all, [0.5, 0.1]
     )
-    ours = Locus(predictor, signals="x", **shared).fit(task.calibration.all, task.calibration.y)
+    ours = Locus(predictor, signals="x", random_state=SEED).fit(
+        task.calibration.all, task.calibration.y
+    )
     outlier = IsolationForest(random_state=SEED).fit(task.train.x).predict(task.test.x) < 0
     return {
         "locus_flag": unit * bounds[:, 1] > TAU,

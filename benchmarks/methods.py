@@ -85,7 +85,7 @@ def locus(
         engine=model,
         signals="x" if columns == "all" else (lambda rows: rows[:, :p]),
         gamma=KNNGamma() if gamma else None,
-        calibration_size=task.d2,
+        calibration_size=task.d2_for(columns),
         random_state=task.seed,
     )
     times: dict[str, float] = {}
@@ -104,7 +104,7 @@ def locus(
         (validation, test),
         exceedance,
         is_bound=True,
-        is_calibrated=True,
+        n2=len(estimator.tails_),
         fit_seconds=times["fit"] + between - before,
         score_seconds=times["score"] + after - between,
         extra=_engine_facts(estimator),

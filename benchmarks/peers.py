@@ -19,7 +19,7 @@ def mapie_quantiles(task: Task, columns: str) -> Scores:
     """
     from mapie.regression import ConformalizedQuantileRegressor  # noqa: PLC0415 - optional
 
-    d1, d2 = task.fit_part, task.calibration_part
+    d1, d2 = task.split(columns)
     times: dict[str, float] = {}
     with stopwatch(times, "fit"):
         # As our own QuantileGrid boosts, so that like is compared with like.
@@ -49,7 +49,7 @@ def crepes_mondrian(task: Task, columns: str) -> Scores:
     from crepes import WrapRegressor  # noqa: PLC0415 - optional
     from crepes.extras import MondrianCategorizer  # noqa: PLC0415 - optional
 
-    d1, d2 = task.fit_part, task.calibration_part
+    d1, d2 = task.split(columns)
     times: dict[str, float] = {}
     with stopwatch(times, "fit"):
         peer = WrapRegressor(mean_loss_forest(task.seed))

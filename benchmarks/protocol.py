@@ -55,20 +55,22 @@ class Task:
     seed: int
     train: Part
     calibration: Part
-    d1: np.ndarray  # positions in the calibration part
-    d2: np.ndarray
+    d2: np.ndarray  # positions in the calibration part: the paper's half
+    d2_ours: np.ndarray  # the share that the library takes by default, some of the same rows
     validation: Part
     test: Part
     g_seconds: float
     cache: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def fit_part(self) -> Part:
-        return self.calibration.take(self.d1)
+    def d2_for(self, columns: str) -> np.ndarray:
+        """Who sees what our default sees also has its split; x alone is the paper's setting."""
+        return self.d2 if columns == "x" else self.d2_ours
 
-    @property
-    def calibration_part(self) -> Part:
-        return self.calibration.take(self.d2)
+    def split(self, columns: str) -> tuple[Part, Part]:
+        """D1 and D2."""
+        d2 = self.d2_for(columns)
+        d1 = np.setdiff1d(np.arange(len(self.calibration.y)), d2)
+        return self.calibration.take(d1), self.calibration.take(d2)
 
     @property
     def taus(self) -> tuple[float, float]:
@@ -87,9 +89,9 @@ class Scores:
     bound: tuple[np.ndarray, np.ndarray]
     exceedance: tuple[np.ndarray, np.ndarray] | None = None
     is_bound: bool = False
-    is_calibrated: bool = False
     fit_seconds: float = float("nan")
     score_seconds: float = float("nan")
+    n2: int | None = None  # calibration rows, where coverage follows from their number
     extra: Record = field(default_factory=dict)
 
 
@@ -126,10 +128,16 @@ def make_task(
         own = listener.signals_(X[rows])[:, X.shape[1] :]
         return Part(X[rows], own, y[rows], np.abs(own[:, 0] - y[rows]))
 
-    halves = np.random.default_rng((seed, 1)).permutation(len(calibration))
-    d1, d2 = np.sort(halves[: len(halves) // 2]), np.sort(halves[len(halves) // 2 :])
-    parts = part(train), part(calibration), d1, d2, part(validation), part(test)
+    shuffled = np.random.default_rng((seed, 1)).permutation(len(calibration))
+    d2 = np.sort(shuffled[len(shuffled) // 2 :])
+    d2_ours = np.sort(shuffled[len(shuffled) - default_n2(len(shuffled)) :])
+    parts = part(train), part(calibration), d2, d2_ours, part(validation), part(test)
     return Task(name, seed, *parts, g_seconds=times["g"])
+
+
+def default_n2(n: int) -> int:
+    """Calibration rows that `Locus` takes of n by default; a test compares."""
+    return max(round(n / 4), min(round(n / 2), 100))
 
 
 def measure(task: Task, method: str, scores: Scores) -> Record:
@@ -144,7 +152,7 @@ def measure(task: Task, method: str, scores: Scores) -> Record:
         ),
         "p": task.test.x.shape[1],
         "n_test": len(task.test.y),
-        "n2": len(task.d2),
+        "n2": scores.n2,
         "alpha": ALPHA,
         "tau": tau_test,
         "tau_validation": tau_validation,
@@ -167,11 +175,11 @@ def measure(task: Task, method: str, scores: Scores) -> Record:
 
 def _bound_measures(task: Task, scores: Scores) -> Record:
     bound, z = scores.bound[1], task.test.z
-    rule = tau_rule(1.0, ALPHA, n_calibration=len(task.d2))
+    rule = None if scores.n2 is None else tau_rule(1.0, ALPHA, n_calibration=scores.n2)
     return {
         "coverage": coverage(z, bound),
         "covered": int(np.sum(z <= bound)),
-        "k": int(rule.evidence["k"]) if scores.is_calibrated else None,
+        "k": None if rule is None else int(rule.evidence["k"]),
         "pinball": pinball_loss(z, bound, ALPHA),
         "mean_bound": float(np.mean(bound)),
     }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from locuscore import Locus, match_acceptance
-from locuscore.engines import Forest
+from locuscore.engines import Forest, Scale
 
 pytestmark = pytest.mark.extra
 CHEAP = 2.0  # seconds per 1,000 rows: methods that a test can afford
@@ -31,7 +31,18 @@ def test_parts_are_disjoint_and_standardised_on_the_train_part(task):
     np.testing.assert_allclose(task.train.x.std(axis=0), 1)
     together = np.vstack([p.x for p in (task.train, task.calibration, task.validation, task.test)])
     assert len(np.unique(together, axis=0)) == 1000
-    assert sorted([*task.d1, *task.d2]) == list(range(400))
+    halves = task.split("x")
+    assert [len(part.y) for part in halves] == [200, 200]
+    assert len(np.unique(np.vstack([part.x for part in halves]), axis=0)) == 400
+
+
+@pytest.mark.parametrize("n", [150, 399, 5000])
+def test_the_split_of_our_own_is_the_library_default(n, rng):
+    from protocol import default_n2
+
+    rows = rng.uniform(size=(n, 2))
+    locus = Locus(None, engine=Scale(), random_state=0).fit_losses(rows, rows[:, 0])
+    assert len(locus.tails_) == default_n2(n)
 
 
 def test_the_default_method_is_the_library_default(task, data):
@@ -41,7 +52,7 @@ def test_the_default_method_is_the_library_default(task, data):
 
     scores = methods.METHODS["Locus"].run(task)
     g = RandomForestRegressor(20, random_state=0).fit(task.train.x, task.train.y)
-    direct = Locus(g, calibration_size=task.d2, random_state=0)
+    direct = Locus(g, calibration_size=task.d2_ours, random_state=0)
     direct.fit(task.calibration.x, task.calibration.y)
     np.testing.assert_allclose(scores.bound[1], direct.loss_bound(task.test.x, 0.1), rtol=1e-12)
     np.testing.assert_allclose(

@@ -69,7 +69,8 @@ class Locus(BaseEstimator):
         Values the loss can take: a tuple (low, high), or a set or list of values. None for the
         loss's own.
     calibration_size
-        Share (float) or number (int) of rows in D2, or the positions of these rows.
+        Share (float) or number (int) of rows in D2, or the positions of these rows. None for a
+        quarter of the rows, but at least 100, or half of them if there are fewer than 200.
     random_state
         Seed of the split and the engine.
 
@@ -114,7 +115,7 @@ class Locus(BaseEstimator):
         signals: SignalChoice = "all",
         gamma: GammaModel | None = None,
         support: Any = None,
-        calibration_size: float | int | ArrayLike = 0.5,
+        calibration_size: float | int | ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
         self.predictor = predictor

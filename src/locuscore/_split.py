@@ -6,9 +6,14 @@ import numpy as np
 
 from locuscore._protocols import IntArray
 
+ENOUGH = 100  # rows to calibrate on before the model of the loss gets more than half
+
 
 def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
-    """Positions of D1 and D2 among n rows; `size` is a share, a number or the positions of D2."""
+    """Positions of D1 and D2 among n rows; `size` is a share, a number or the positions of D2.
+
+    None for a quarter of the rows, and at least `ENOUGH` of them where that is at most half.
+    """
     if np.ndim(size) > 0:
         cal = _check_positions(size, n)
     else:
@@ -38,6 +43,8 @@ def _check_positions(size: Any, n: int) -> IntArray:
 
 def _check_number(size: Any, n: int) -> int:
     """Return the number of rows in D2; a share gives at least 1, and leaves 2 where it can."""
+    if size is None:
+        return max(1, min(max(round(n / 4), min(round(n / 2), ENOUGH)), n - 2))
     if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1:
         return int(size)
     if isinstance(size, float | np.floating) and 0 < size < 1:

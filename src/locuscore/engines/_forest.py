@@ -13,6 +13,8 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._random import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
 
+MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
+
 
 class Forest(BaseEstimator):
     """Leaf samples of a random forest grown on the ranks of the losses; one draw per tree.
@@ -30,13 +32,14 @@ class Forest(BaseEstimator):
     n_trees
         Number of trees, hence of draws.
     min_samples_leaf
-        Smallest leaf; 5 was best on the paper's datasets.
+        Smallest leaf, in the rows that a tree is grown on; the leaves are filled by all of D1.
     max_features
         Share of the signals tried at each split.
     n_points
         Order statistics kept per leaf.
     max_samples
-        Most rows a tree is grown on, which bounds memory on large samples.
+        Rows that each tree is grown on. None for ``n ** 0.9`` of n, at most 100,000: a falling
+        share, so that leaves hold more rows the more there are.
     n_jobs
         Threads for growing and for following the trees.
     random_state
@@ -47,10 +50,10 @@ class Forest(BaseEstimator):
         self,
         n_trees: int = 100,
         *,
-        min_samples_leaf: int = 5,
+        min_samples_leaf: int = 3,
         max_features: float = 0.5,
         n_points: int = 8,
-        max_samples: int = 100_000,
+        max_samples: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -70,7 +73,7 @@ class Forest(BaseEstimator):
             self.n_trees,
             min_samples_leaf=self.min_samples_leaf,
             max_features=self.max_features,
-            max_samples=min(self.max_samples, len(z)),
+            max_samples=min(self.max_samples or _rows_per_tree(len(z)), len(z)),
             n_jobs=self.n_jobs,
             random_state=spawn_seeds(self.random_state, 1)[0],
         ).fit(S, rankdata(z) / len(z))
@@ -113,6 +116,10 @@ class Forest(BaseEstimator):
             delayed(follow)(j, tree) for j, tree in enumerate(self.forest_.estimators_)
         )
         return leaves
+
+
+def _rows_per_tree(n: int) -> int:
+    return min(round(n**0.9), MOST_ROWS_PER_TREE)
 
 
 def _leaf_points(leaf: IntArray, z: FloatArray, n_points: int) -> tuple[IntArray, FloatArray]:
