@@ -273,10 +273,19 @@ def test_calibration_rows_by_position(data):
     assert locus.calibration_rows_.tolist() == [3, 7, 299]
 
 
-@pytest.mark.parametrize("size", [0, -1, 0.0, 1.0, -0.5, True, "half", None, float("nan")])
+@pytest.mark.parametrize("size", [0, -1, 0.0, 1.0, -0.5, True, "half", float("nan")])
 def test_sizes_that_make_no_sense(size, data):
     with pytest.raises(ValueError, match="calibration_size must be a share"):
         quick(calibration_size=size).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(3, 1), (4, 2), (10, 5), (150, 75), (200, 100), (399, 100), (1000, 250)]
+)
+def test_by_default_a_quarter_calibrates_but_at_least_a_hundred_rows(n, expected, rng):
+    rows = rng.uniform(size=(n, 2))
+    locus = Locus(None, engine=ConstantNormal(), random_state=0).fit_losses(rows, rows[:, 0])
+    assert len(locus.tails_) == expected
 
 
 @pytest.mark.parametrize("rows", [[], [300], [-1], [0.5], np.ones(300, dtype=bool)])
@@ -390,7 +399,7 @@ def test_calibration_rows_are_covered_as_often_as_promised(data):
     z = locus.losses(X[rows], y[rows])
     for alpha in (0.05, 0.1, 0.5, 0.9):
         covered = int(np.sum(z <= locus.loss_bound(X[rows], alpha)))
-        assert covered >= np.ceil((1 - alpha) * 151 - 1e-9)
+        assert covered >= np.ceil((1 - alpha) * (len(rows) + 1) - 1e-9)
 
 
 def test_shapes_of_the_predictive_law(data):

@@ -110,7 +110,7 @@ def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
     locus = Locus(engine=Forest(n_trees=5), random_state=0).fit_losses(X, np.abs(y))
     bounds = Scorer(locus)
     assert list(bounds(X[:2])) == bounds.columns == ["bound_0.1"]
-    assert "200 calibration rows" in bounds.card
+    assert "100 calibration rows" in bounds.card
 
 
 def test_classes_keep_their_type():
