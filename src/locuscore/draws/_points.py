@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from locuscore._numeric import SMALLEST_FLOAT
-from locuscore._protocols import FloatArray, IntArray
+from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
@@ -22,6 +22,14 @@ def power_tail_excess(share: FloatArray, scale: FloatArray | float) -> FloatArra
     """Inverse of `power_tail`."""
     with np.errstate(divide="ignore"):
         return scale * (share ** (-1.0 / TAIL_INDEX) - 1.0)
+
+
+def _count(flags: BoolArray) -> IntArray:
+    """How many are true along the last axis; eight of them are the bytes of one integer."""
+    if flags.shape[-1] % 8:
+        return np.count_nonzero(flags, axis=-1)
+    counts = np.bitwise_count(np.ascontiguousarray(flags).view(np.uint64))
+    return counts.sum(axis=-1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class StepDraws:
         """How many points of each draw lie above z: by halving, once many are in order."""
         m = self.points.shape[2]
         if "_sorted" not in self.__dict__ or m < FEWEST_TO_SEARCH:
-            return np.count_nonzero(self.points > z[:, :, None], axis=2)
+            return _count(self.points > z[:, :, None])
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
         step = 1 << (m.bit_length() - 1)
         while step:
