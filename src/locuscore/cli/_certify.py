@@ -1,0 +1,102 @@
+"""``locuscore certify``: gives an archive a rule that fresh labelled rows certify."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from locuscore import Score, Scorer
+from locuscore.cli._fit import read_labelled, show_saved, split_target
+from locuscore.cli._options import (
+    MAX_ROWS,
+    RULE,
+    Archive,
+    Data,
+    Debug,
+    Json,
+    MaxRows,
+    NewArchive,
+    Predictor,
+    Quiet,
+    Seed,
+    Target,
+    Trust,
+    TrustPickle,
+    chosen_loss,
+    chosen_predictor,
+    load_scorer,
+    option,
+)
+from locuscore.cli._stream import csv_types, feature_columns
+from locuscore.cli._tables import open_table
+from locuscore.cli._terminal import Terminal
+
+
+class Thresholded(StrEnum):
+    """What the rule looks at."""
+
+    TAIL = "tail"
+    EXCEEDANCE = "exceedance"
+    BOUND = "bound"
+
+
+def certify(
+    archive: Archive,
+    data: Data,
+    target: Target,
+    tau: Annotated[float, option("--tau", panel=RULE, text="A loss above is bad.")],
+    eta: Annotated[
+        float, option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted.")
+    ],
+    output: NewArchive,
+    delta: Annotated[
+        float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
+    ] = 0.1,
+    score: Annotated[
+        Thresholded,
+        option(
+            "--score",
+            panel=RULE,
+            metavar="SCORE",
+            text="What the rule thresholds: tail, exceedance or bound.",
+        ),
+    ] = Thresholded.TAIL,
+    predictor: Predictor = None,
+    trust: Trust = None,
+    trust_pickle: TrustPickle = False,
+    loss: Annotated[
+        str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")
+    ] = None,
+    max_rows: MaxRows = MAX_ROWS,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Certify a rule on fresh labelled rows; write a new archive, print its guarantee.
+
+    The rows must be independent of those of fit. With probability 1 - delta, at most a share eta
+    of the rows that the rule accepts has a loss above tau.
+    """
+    terminal = Terminal(as_json, quiet)
+    g = chosen_predictor(predictor, trust, trust_pickle)
+    own_loss = None if loss is None else chosen_loss(loss)
+    scorer = load_scorer(archive, g, trust, own_loss)
+    types = csv_types(scorer)
+    types = None if types is None else {**types, target: None}
+    names = feature_columns(scorer, data, [n for n in open_table(data).names if n != target])
+    with terminal.working("reading"):
+        _, sample = read_labelled(data, target, None, names, None, max_rows, seed, types)
+    if sample.n_dropped:
+        terminal.note(sample.note)
+    X, y = split_target(sample, names, target)
+    X = scorer.schema.conform(X)
+    alpha = scorer.alphas[0]
+    of = {
+        Thresholded.TAIL: Score.tail(tau),
+        Thresholded.EXCEEDANCE: Score.exceedance(tau),
+        Thresholded.BOUND: Score.bound(alpha),
+    }[score]
+    with terminal.working(f"certifying on {len(y):,} rows"):
+        rule = scorer.locus.certify(tau, eta, delta, X, y, of=of)
+    made = Scorer(scorer.locus, rule, scorer.alphas)
+    made.save(output)
+    show_saved(terminal, made, output, sample)

@@ -1,0 +1,127 @@
+"""Options that several commands have, and what they mean."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from locuscore import engines, pinball
+from locuscore._losses import Loss, resolve_loss
+from locuscore._predictor_files import imported_object, load_predictor
+from locuscore._scorer import Scorer
+
+ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+LOSSES = ("absolute", "squared", "zero_one", "log", "brier", "pinball:LEVEL", "module:object")
+MAX_ROWS = 200_000
+
+PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", "Output"
+
+
+def option(
+    *names: str, panel: str | None = None, metavar: str = "X", least: int | None = None, text: str
+) -> Any:
+    """Return an option with a short help text; `metavar` is "" for a switch."""
+    return typer.Option(*names, metavar=metavar, min=least, help=text, rich_help_panel=panel)
+
+
+Json = Annotated[bool, option("--json", metavar="", panel=OUTPUT, text="Print one JSON object.")]
+Quiet = Annotated[
+    bool, option("--quiet", "-q", metavar="", panel=OUTPUT, text="Print errors only.")
+]
+Debug = Annotated[
+    bool, option("--debug", metavar="", panel=OUTPUT, text="Show the traceback of an error.")
+]
+Predictor = Annotated[
+    str | None,
+    option(
+        "--predictor",
+        "-p",
+        panel=PREDICTOR,
+        metavar="MODEL",
+        text="A .skops, .onnx or .joblib file, or module:object.",
+    ),
+]
+Trust = Annotated[
+    list[str] | None,
+    option(
+        "--trust",
+        panel=PREDICTOR,
+        metavar="TYPE",
+        text="A further type that a skops file may hold. Repeatable.",
+    ),
+]
+TrustPickle = Annotated[
+    bool,
+    option(
+        "--trust-pickle",
+        panel=PREDICTOR,
+        metavar="",
+        text="Read a .joblib file, which runs the code in it.",
+    ),
+]
+MaxRows = Annotated[
+    int,
+    option(
+        "--max-rows",
+        metavar="N",
+        least=2,
+        text="Use a random sample of so many rows of a larger file.",
+    ),
+]
+Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is random.")]
+Target = Annotated[str, option("--target", "-t", metavar="COLUMN", text="Column of true values.")]
+Archive = Annotated[
+    Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
+]
+NewArchive = Annotated[
+    Path, option("--output", "-o", metavar="ARCHIVE", text="The archive to write.")
+]
+Data = Annotated[
+    Path,
+    typer.Argument(metavar="DATA", show_default=False, help="A CSV, Parquet or Arrow file."),
+]
+
+
+def chosen_loss(text: str) -> Loss:
+    """Return the loss that a text names."""
+    try:
+        if text.startswith("pinball:"):
+            return pinball(float(text.removeprefix("pinball:")))
+        return resolve_loss(imported_object(text) if ":" in text else text)
+    except (ValueError, TypeError) as error:
+        if ":" in text:
+            raise typer.BadParameter(str(error), param_hint="--loss") from None
+        expected = ", ".join(LOSSES)
+        message = f"unknown loss {text!r}; expected one of {expected}."
+        raise typer.BadParameter(message, param_hint="--loss") from None
+
+
+def chosen_engine(text: str) -> Any:
+    """Return the engine that a text names, in capitals or not."""
+    named = {name.lower(): name for name in ENGINES}
+    if text.lower() not in named:
+        message = f"unknown engine {text!r}; expected one of {', '.join(ENGINES)}."
+        raise typer.BadParameter(message, param_hint="--engine")
+    name = named[text.lower()]
+    return name if name == "auto" else getattr(engines, name)()
+
+
+def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bool) -> Any:
+    """Return the predictor that a text names, or None."""
+    if text is None:
+        return None
+    return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
+
+
+def load_scorer(path: Path, predictor: Any, trust: list[str] | None, loss: Any = None) -> Scorer:
+    """Read an archive, with a predictor from elsewhere if one is given."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    return Scorer.load(path, predictor, loss=loss, trusted=trust or ())
+
+
+def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
+    """Raise if a file has not all the columns that are needed."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
