@@ -80,7 +80,6 @@ def run(arguments: Sequence[str]) -> int:
             code = app(args=list(arguments), prog_name="locuscore", standalone_mode=False)
         return WRONG_USAGE if asks_nothing else int(code or OK)
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except Exception as error:  # every error becomes one line
         if "--debug" in given:

@@ -14,10 +14,11 @@ plan = typer.Typer(
     rich_markup_mode="rich",
 )
 
+EXAMPLE = "[bold]Example[/]\n\nlocuscore plan"
 Alpha = Annotated[float, option("--alpha", text="Share of losses that may exceed their bound.")]
 
 
-@plan.command(epilog="[bold]Example[/]\n\nlocuscore plan bound --alpha 0.01")
+@plan.command(epilog=f"{EXAMPLE} bound --alpha 0.01")
 def bound(
     alpha: Alpha = 0.1, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
 ) -> None:
@@ -25,7 +26,7 @@ def bound(
     _show(Terminal(as_json, quiet), rows_for_bound(alpha))
 
 
-@plan.command(epilog="[bold]Example[/]\n\nlocuscore plan coverage --alpha 0.1 --within 0.01")
+@plan.command(epilog=f"{EXAMPLE} coverage --alpha 0.1 --within 0.01")
 def coverage(
     within: Annotated[float, option("--within", text="Largest distance from 1 - alpha.")],
     alpha: Alpha = 0.1,
@@ -38,9 +39,7 @@ def coverage(
     _show(Terminal(as_json, quiet), rows_for_coverage(alpha, within, delta))
 
 
-@plan.command(
-    epilog="[bold]Example[/]\n\nlocuscore plan certificate --eta 0.1 --bad-rate 0.05 --acceptance 0.7"
-)
+@plan.command(epilog=f"{EXAMPLE} certificate --eta 0.1 --bad-rate 0.05 --acceptance 0.7")
 def certificate(
     eta: Annotated[float, option("--eta", text="Share of bad rows allowed among the accepted.")],
     bad_rate: Annotated[float, option("--bad-rate", text="Share you expect among the accepted.")],

@@ -54,6 +54,15 @@ def score(
     prefix: Annotated[
         str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
     ] = "",
+    block_rows: Annotated[
+        int,
+        option(
+            "--block-rows",
+            metavar="N",
+            least=1,
+            text="Rows scored at a time; what a killed run loses at most.",
+        ),
+    ] = BATCH_ROWS,
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
@@ -76,12 +85,12 @@ def score(
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)
     block = BlockScorer(scorer, feature_columns(scorer, data, source.names), kept, prefix)
-    facts = [kept, prefix, BATCH_ROWS, __version__]
+    facts = [kept, prefix, block_rows, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts(prefix)
     with Parts.of(output, key) as parts:
-        with terminal.progress(source.n_rows, parts.n_done * BATCH_ROWS) as advance:
-            resumed = score_blocks(source, block, parts, advance)
+        with terminal.progress(source.n_rows, parts.n_done * block_rows) as advance:
+            resumed = score_blocks(source, block, parts, block_rows, advance)
         parts.merge(kind, counts.add)
     figures = figures_of(counts, output, resumed, time.perf_counter() - started)
     terminal.show(figures, lambda console: _draw(console, figures))

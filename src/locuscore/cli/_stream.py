@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from locuscore import Scorer
 from locuscore.cli._options import missing_columns
 from locuscore.cli._parts import Parts
-from locuscore.cli._tables import BATCH_ROWS, Source, even_tables
+from locuscore.cli._tables import Source, even_tables
 
 NUMBERS = ("Int", "UInt", "Float", "Decimal")
 TEXT = ("String", "Categorical", "Object")
@@ -110,17 +110,17 @@ class Counts:
 
 
 def score_blocks(
-    source: Source, block: BlockScorer, parts: Parts, advance: Callable[[int], None]
+    source: Source, block: BlockScorer, parts: Parts, size: int, advance: Callable[[int], None]
 ) -> int:
-    """Score all blocks that are not done yet; return how many rows were done before."""
+    """Score all blocks of rows that are not done yet; return how many rows were done before."""
     first = parts.n_done
-    batches = source.batches(block.columns, first * BATCH_ROWS)
-    for number, table in enumerate(even_tables(batches, BATCH_ROWS), first):
+    batches = source.batches(block.columns, first * size)
+    for number, table in enumerate(even_tables(batches, size), first):
         parts.write(number, block(table))
         advance(table.num_rows)
     if not parts.n_done:
         parts.write(0, block(pa.Table.from_batches([next(source.batches(block.columns))])))
-    return first * BATCH_ROWS
+    return first * size
 
 
 def figures_of(counts: Counts, output: Path, resumed: int, seconds: float) -> Mapping[str, Any]:

@@ -80,7 +80,8 @@ class ParquetSource:
     file: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "file", pq.ParquetFile(self.path))
+        # Read ahead, all row groups would stay in memory until the last one is done.
+        object.__setattr__(self, "file", pq.ParquetFile(self.path, pre_buffer=False))
 
     @property
     def names(self) -> list[str]:
