@@ -11,12 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
     Task,
-    TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -59,9 +57,7 @@ class Terminal:
         with Progress(
             SpinnerColumn("line"),
             BarColumn(24),
-            MofNCompleteColumn(),
-            TextColumn("rows"),
-            RowsPerSecond(),
+            RowsDone(),
             TimeRemainingColumn(compact=True),
             console=console or Console(stderr=True),
             transient=True,
@@ -76,12 +72,14 @@ class Terminal:
         return console if shown else None
 
 
-class RowsPerSecond(ProgressColumn):
-    """Speed over the last seconds."""
+class RowsDone(ProgressColumn):
+    """Rows so far, of how many where that is known, and speed over the last seconds."""
 
     def render(self, task: Task) -> Text:
-        """Return the speed as text."""
-        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+        """Return all that as text."""
+        total = "" if task.total is None else f" of {task.total:,.0f}"
+        speed = "" if task.speed is None else f", {task.speed:,.0f} rows/s"
+        return Text(f"{task.completed:,.0f}{total} rows{speed}")
 
 
 def print_plain(console: Console, text: str) -> None:
