@@ -11,8 +11,7 @@ import numpy as np
 from scipy.stats import beta
 from sklearn.ensemble import RandomForestRegressor
 
-from locuscore import Locus
-from locuscore._calibration import conformal_rank
+from locuscore import Locus, tau_rule
 from locuscore.datasets import load_diamonds
 from locuscore.metrics import pinball_loss
 
@@ -26,8 +25,8 @@ def coverage_table() -> None:
     for n in (100, 1_000, 10_000, 100_000, 1_000_000):
         parts = []
         for alpha in (0.1, 0.01):
-            k = conformal_rank(n, alpha)
-            low, high = beta.ppf([0.025, 0.975], k, n + 1 - k)
+            law = tau_rule(0.0, alpha, n_calibration=n).evidence["coverage_beta"]
+            low, high = beta.ppf([0.025, 0.975], *law)
             parts.append(f"{low:.4f} to {high:.4f}")
         print(f"{n:,} | {' | '.join(parts)}", flush=True)
 

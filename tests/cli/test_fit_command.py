@@ -200,6 +200,17 @@ def test_large_files_are_sampled_and_it_is_said(tmp_path, capsys):
     assert (said["rows_read"], said["rows_used"], said["n_calibration"]) == (500, 150, 75)
 
 
+def test_a_sample_of_categories(tmp_path, capsys):
+    frame = homes(700)
+    frame["town"] = frame["town"].astype("category")
+    for kind in ("parquet", "arrow"):
+        data = write(frame, tmp_path / f"rows.{kind}")
+        options = [*BY_COLUMN, *QUICK, "--max-rows", 200, "-o", tmp_path / "x.locus"]
+        assert run(capsys, "fit", data, *options)["rows_used"] == 200
+        said = run(capsys, "inspect", tmp_path / "x.locus")
+        assert {"name": "town", "type": "Categorical"} in said["features"]
+
+
 def test_samples_are_uniform(rng):
     import pyarrow as pa
 
@@ -257,6 +268,9 @@ def test_wrong_use_is_one_line(tmp_path, capsys):
     assert "no column guess" in refused("-t", "price", "--prediction", "guess", *out)
     assert "no column colour" in refused(*good, "--drop", "colour")
     assert "cannot be a feature" in refused(*good, "--feature", "price")
+    assert "cannot be a feature" in refused("-t", "price", "--prediction", "price", *out)
+    assert "its folder is missing" in refused(*good, "-o", tmp_path / "none" / "x.locus")
+    assert "another file" in refused(*good, "-o", data, code=2)
     assert "there is no file" in refused(*good, path=tmp_path / "none.csv")
     assert "unknown ending" in refused(*good, path=tmp_path / "rows.xlsx")
     assert "has no rows" in refused(*good, path=write(homes(9)[:0], tmp_path / "none.parquet"))

@@ -20,6 +20,7 @@ from locuscore.cli._options import (
     Target,
     Trust,
     TrustPickle,
+    check_output,
     chosen_loss,
     chosen_predictor,
     load_scorer,
@@ -77,6 +78,7 @@ def certify(
     of the rows that the rule accepts has a loss above tau.
     """
     terminal = Terminal(as_json, quiet)
+    check_output(output, data)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     scorer = load_scorer(archive, g, trust, own_loss)

@@ -30,6 +30,7 @@ from locuscore.cli._options import (
     Target,
     Trust,
     TrustPickle,
+    check_output,
     chosen_engine,
     chosen_loss,
     chosen_predictor,
@@ -120,6 +121,7 @@ def fit(
     The rows must be labelled, like those to come, and unseen by the predictor.
     """
     terminal = Terminal(as_json, quiet)
+    check_output(output, data)
     if (prediction is None) == (predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
@@ -206,10 +208,10 @@ def _features(
     own = [str(name) for name in getattr(predictor, "feature_names_in_", [])]
     names = list(wanted or own or [name for name in found if name != target])
     names = [name for name in names if name not in (dropped or [])]
-    if target in names:
-        raise ValueError(f"the target {target} cannot be a feature as well.")
     if _is_column(predictor) and predictor.name not in names:
         names.append(predictor.name)
+    if target in names:
+        raise ValueError(f"the target {target} cannot be a feature or the prediction as well.")
     n_wanted = getattr(predictor, "n_features_in_", len(names))
     if n_wanted != len(names):
         raise ValueError(

@@ -125,3 +125,11 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
     missing = [name for name in wanted if name not in found]
     if missing:
         raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
+
+
+def check_output(output: Path, data: Path) -> None:
+    """Raise if the output cannot be written, or is the input; better now than after the work."""
+    if output.exists() and data.exists() and output.samefile(data):
+        raise typer.BadParameter("the output must be another file than the input.")
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise ValueError(f"{output} cannot be written: it is a folder, or its folder is missing.")

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from locuscore._archive import write_atomically
+from locuscore._archive import keep_names, write_atomically
 from locuscore.cli._tables import write_tables
 
 
@@ -88,6 +88,7 @@ class Parts:
         whole = self.folder / "whole"
         write_atomically(whole, lambda file: write_tables(file, kind, schema, seen()))
         whole.replace(self.output)
+        keep_names(self.output.parent)
         shutil.rmtree(self.folder)
 
     def _path(self, number: int) -> Path:

@@ -19,6 +19,7 @@ from locuscore.cli._options import (
     Quiet,
     Trust,
     TrustPickle,
+    check_output,
     chosen_predictor,
     load_scorer,
     missing_columns,
@@ -78,8 +79,7 @@ def score(
     kind = file_format(output)
     if output.name.lower().endswith(".gz"):
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
-    if output.exists() and data.exists() and output.samefile(data):
-        raise typer.BadParameter("the output must be another file than the input.")
+    check_output(output, data)
     scorer = load_scorer(archive, chosen_predictor(predictor, trust, trust_pickle), trust)
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))

@@ -179,6 +179,7 @@ def _csv_reader(path: Path, types: Mapping[str, Any]) -> Any:
     return pacsv.open_csv(
         pa.input_stream(str(path), compression="detect"),
         read_options=pacsv.ReadOptions(block_size=CSV_BLOCK),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(
             column_types=dict(types),
             include_columns=list(types),
