@@ -104,7 +104,7 @@ def test_foreign_types_need_trust(tmp_path, capsys):
     assert main([*map(str, ["fit", data, *options, *trust])]) == 0
     assert "warning: the predictor holds types" in capsys.readouterr().err
     out = ["-o", tmp_path / "out.csv"]
-    assert "not trusted" in fails(capsys, "score", archive, data, *out)
+    assert "name them in --trust TYPE" in fails(capsys, "score", archive, data, *out)
     assert run(capsys, "score", archive, data, *out, *trust)["rows"] == 100
 
 
@@ -140,7 +140,8 @@ def test_an_onnx_file(by_name, tmp_path, capsys):
     options = ["-t", "price", "-p", tmp_path / "g.onnx", "--feature", "size", "--feature", "age"]
     run(capsys, "fit", data, *options, *QUICK, "-o", archive)
     out = ["-o", tmp_path / "out.csv"]
-    assert "has no safe format" in fails(capsys, "score", archive, data, *out)
+    err = fails(capsys, "score", archive, data, *out)
+    assert "is not in it; supply it with --predictor MODEL" in err
     run(capsys, "score", archive, data, "-p", tmp_path / "g.onnx", *out)
     X = homes(200)[["size", "age"]]
     expected = g.predict(X if by_name else X.to_numpy())

@@ -109,6 +109,23 @@ def test_numbers_that_look_whole_at_first_may_be_fractions_later(guard, tmp_path
     assert_same(read(tmp_path / "out.csv"), scorer(frame[NAMES]))
 
 
+def test_compressed_text_and_arrow_streams_are_read(guard, tmp_path, capsys):
+    import gzip
+
+    import pyarrow as pa
+
+    scorer, archive = guard
+    frame = homes(150, seed=10)
+    packed, stream = tmp_path / "new.csv.gz", tmp_path / "new.arrow"
+    packed.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+    table = pa.Table.from_pandas(frame)
+    with pa.ipc.new_stream(str(stream), table.schema) as writer:
+        writer.write_table(table, max_chunksize=40)
+    for data in (packed, stream):
+        run(capsys, "score", archive, data, "-o", tmp_path / "out.csv", "--block-rows", 64)
+        assert_same(read(tmp_path / "out.csv"), scorer(frame[NAMES]))
+
+
 def test_no_rule_no_flag_and_infinite_bounds_are_counted(tmp_path, capsys):
     with pytest.warns(UserWarning, match="too few"):
         saved(tmp_path / "x.locus", rule=False, alphas=(0.1, 0.001))

@@ -18,6 +18,12 @@ from locuscore.cli._score import score
 from locuscore.cli._terminal import as_json
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+# What the library tells callers in Python, told to those at a terminal.
+AS_OPTIONS = {
+    "Scorer.load(path, predictor=g)": "--predictor MODEL",
+    "Scorer.load(path, trusted=[...])": "--trust TYPE",
+    "Scorer.load(path, loss=...)": "--loss module:object",
+}
 SAY_WHAT_THEY_ARE = (ValueError, TypeError, OSError, RuntimeError, ImportError)
 
 app = typer.Typer(
@@ -98,7 +104,13 @@ def _one_line(error: Exception) -> tuple[str, int]:
         text = f"{usage.format_message().rstrip('.')} (see {where} --help)"
         return " ".join(text.split()), WRONG_USAGE
     text = str(error) if isinstance(error, SAY_WHAT_THEY_ARE) and str(error) else repr(error)
-    return " ".join(text.split()), FAILED
+    return _in_options(text), FAILED
+
+
+def _in_options(text: str) -> str:
+    for call, words in AS_OPTIONS.items():
+        text = text.replace(call, words)
+    return " ".join(text.split())
 
 
 def _print_warnings(*, hidden: bool) -> None:
@@ -106,7 +118,7 @@ def _print_warnings(*, hidden: bool) -> None:
 
     def show(message: Warning | str, *_: Any) -> None:
         if not hidden:
-            sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+            sys.stderr.write(f"warning: {_in_options(str(message))}\n")
 
     warnings.showwarning = show  # type: ignore[assignment]
     warnings.simplefilter("once")

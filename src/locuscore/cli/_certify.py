@@ -1,71 +1,49 @@
 """``locuscore certify``: gives an archive a rule that fresh labelled rows certify."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from locuscore import Score, Scorer
+from locuscore.cli._choices import check_output, chosen_loss, chosen_predictor, load_scorer
 from locuscore.cli._fit import read_labelled, show_saved, split_target
 from locuscore.cli._options import (
+    ETA,
     MAX_ROWS,
-    RULE,
+    TAU,
     Archive,
     Data,
     Debug,
+    Delta,
     Json,
+    LossAgain,
     MaxRows,
     NewArchive,
     Predictor,
     Quiet,
+    ScoreName,
     Seed,
     Target,
+    Thresholded,
     Trust,
     TrustPickle,
-    check_output,
-    chosen_loss,
-    chosen_predictor,
-    load_scorer,
-    option,
 )
 from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import open_table
 from locuscore.cli._terminal import Terminal
 
 
-class Thresholded(StrEnum):
-    """What the rule looks at."""
-
-    TAIL = "tail"
-    EXCEEDANCE = "exceedance"
-    BOUND = "bound"
-
-
 def certify(
     archive: Archive,
     data: Data,
     target: Target,
-    tau: Annotated[float, option("--tau", panel=RULE, text="A loss above is bad.")],
-    eta: Annotated[
-        float, option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted.")
-    ],
+    tau: Annotated[float, TAU],
+    eta: Annotated[float, ETA],
     output: NewArchive,
-    delta: Annotated[
-        float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
-    ] = 0.1,
-    score: Annotated[
-        Thresholded,
-        option(
-            "--score",
-            panel=RULE,
-            metavar="SCORE",
-            text="What the rule thresholds: tail, exceedance or bound.",
-        ),
-    ] = Thresholded.TAIL,
+    delta: Delta = 0.1,
+    score: ScoreName = Thresholded.TAIL,
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
-    loss: Annotated[
-        str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")
-    ] = None,
+    loss: LossAgain = None,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
     as_json: Json = False,

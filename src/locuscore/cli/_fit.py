@@ -1,7 +1,6 @@
 """``locuscore fit``: labelled rows in, an archive out."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,104 +11,63 @@ from rich.console import Console
 
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._rules import FlagRule
-from locuscore.cli._options import (
-    ENGINES,
-    LOSSES,
-    MAX_ROWS,
-    MODEL,
-    PREDICTOR,
-    RULE,
-    Data,
-    Debug,
-    Json,
-    MaxRows,
-    NewArchive,
-    Predictor,
-    Quiet,
-    Seed,
-    Target,
-    Trust,
-    TrustPickle,
+from locuscore._validation import check_alpha, check_between
+from locuscore.cli._choices import (
     check_output,
     chosen_engine,
     chosen_loss,
     chosen_predictor,
     missing_columns,
-    option,
+)
+from locuscore.cli._options import (
+    ETA,
+    MAX_ROWS,
+    TAU,
+    Alphas,
+    CalibrationSize,
+    Data,
+    Debug,
+    Delta,
+    Drop,
+    EngineName,
+    Feature,
+    Json,
+    LossName,
+    MaxRows,
+    NewArchive,
+    Prediction,
+    Predictor,
+    Quiet,
+    Rule,
+    RuleName,
+    Seed,
+    Target,
+    Trust,
+    TrustPickle,
 )
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
 from locuscore.cli._tables import file_format, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 
 
-class Rule(StrEnum):
-    """Rules that need no other rows."""
-
-    TAU = "tau"
-    CERTIFY = "certify"
-    NONE = "none"
-
-
 def fit(
     data: Data,
     target: Target,
     output: NewArchive,
-    prediction: Annotated[
-        str | None,
-        option(
-            "--prediction",
-            panel=PREDICTOR,
-            metavar="COLUMN",
-            text="Column of predictions made elsewhere; instead of a model.",
-        ),
-    ] = None,
+    prediction: Prediction = None,
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
-    feature: Annotated[
-        list[str] | None,
-        option("--feature", metavar="COLUMN", text="Use these columns only. Repeatable."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        option("--drop", metavar="COLUMN", text="Leave this column out. Repeatable."),
-    ] = None,
-    loss: Annotated[
-        str, option("--loss", panel=MODEL, metavar="LOSS", text=f"{', '.join(LOSSES)}.")
-    ] = "absolute",
-    engine: Annotated[
-        str, option("--engine", panel=MODEL, metavar="ENGINE", text=f"{', '.join(ENGINES)}.")
-    ] = "Forest",
-    calibration_size: Annotated[
-        float,
-        option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates."),
-    ] = 0.5,
-    alpha: Annotated[
-        list[float] | None,
-        option(
-            "--alpha",
-            panel=MODEL,
-            text="Share of losses that may exceed their bound. Repeatable. \\[default: 0.1]",
-        ),
-    ] = None,
-    rule: Annotated[
-        Rule | None,
-        option(
-            "--rule",
-            panel=RULE,
-            metavar="RULE",
-            text="tau: accept if the bound is at most tau. certify: P(bad | accepted) <= eta. "
-            "none. \\[default: tau if --tau is given]",
-        ),
-    ] = None,
-    tau: Annotated[float | None, option("--tau", panel=RULE, text="A loss above is bad.")] = None,
-    eta: Annotated[
-        float | None,
-        option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted."),
-    ] = None,
-    delta: Annotated[
-        float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
-    ] = 0.1,
+    feature: Feature = None,
+    drop: Drop = None,
+    loss: LossName = "absolute",
+    engine: EngineName = "Forest",
+    calibration_size: CalibrationSize = 0.5,
+    alpha: Alphas = None,
+    rule: RuleName = None,
+    tau: Annotated[float | None, TAU] = None,
+    eta: Annotated[float | None, ETA] = None,
+    delta: Delta = 0.1,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -125,7 +83,8 @@ def fit(
     if (prediction is None) == (predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
-    chosen = _check_rule(rule, tau, eta)
+    chosen, alphas = _check_rule(rule, tau, eta, delta), alpha or [0.1]
+    check_alpha(alphas)
     g = chosen_predictor(predictor, trust, trust_pickle)
     if prediction is not None:
         g = prediction_column(prediction)
@@ -136,15 +95,15 @@ def fit(
     X, y = split_target(sample, names, target)
     with terminal.working(f"fitting on {len(y):,} rows"):
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
-    alphas = tuple(alpha or (0.1,))
     made = _make_rule(locus, chosen, alphas[0], tau, eta, delta)
     scorer = Scorer(locus, made, alphas)
     scorer.save(output)
     show_saved(terminal, scorer, output, sample)
 
 
-def _check_rule(rule: Rule | None, tau: float | None, eta: float | None) -> Rule:
+def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
     """Return the rule that is meant; what it needs must be there, and nothing else."""
+    check_between(delta, "delta")
     chosen = rule or (Rule.NONE if tau is None else Rule.TAU)
     if chosen is not Rule.NONE and tau is None:
         raise typer.BadParameter(f"--rule {chosen} needs --tau.")
@@ -152,6 +111,8 @@ def _check_rule(rule: Rule | None, tau: float | None, eta: float | None) -> Rule
         raise typer.BadParameter("--rule none has no use for --tau.")
     if (chosen is Rule.CERTIFY) != (eta is not None):
         raise typer.BadParameter("--rule certify and --eta belong together.")
+    if eta is not None:
+        check_between(eta, "eta")
     return chosen
 
 

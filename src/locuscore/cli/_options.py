@@ -1,18 +1,31 @@
-"""Options that several commands have, and what they mean."""
+"""The options of all commands; `_choices` has what they mean."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from locuscore import engines, pinball
-from locuscore._losses import Loss, resolve_loss
-from locuscore._predictor_files import imported_object, load_predictor
-from locuscore._scorer import Scorer
-
 ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
 LOSSES = ("absolute", "squared", "zero_one", "log", "brier", "pinball:LEVEL", "module:object")
 MAX_ROWS = 200_000
+
+
+class Rule(StrEnum):
+    """Rules that need no other rows."""
+
+    TAU = "tau"
+    CERTIFY = "certify"
+    NONE = "none"
+
+
+class Thresholded(StrEnum):
+    """What a certified rule looks at."""
+
+    TAIL = "tail"
+    EXCEEDANCE = "exceedance"
+    BOUND = "bound"
+
 
 PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", "Output"
 
@@ -80,56 +93,84 @@ Data = Annotated[
     Path,
     typer.Argument(metavar="DATA", show_default=False, help="A CSV, Parquet or Arrow file."),
 ]
-
-
-def chosen_loss(text: str) -> Loss:
-    """Return the loss that a text names."""
-    try:
-        if text.startswith("pinball:"):
-            return pinball(float(text.removeprefix("pinball:")))
-        return resolve_loss(imported_object(text) if ":" in text else text)
-    except (ValueError, TypeError) as error:
-        if ":" in text:
-            raise typer.BadParameter(str(error), param_hint="--loss") from None
-        expected = ", ".join(LOSSES)
-        message = f"unknown loss {text!r}; expected one of {expected}."
-        raise typer.BadParameter(message, param_hint="--loss") from None
-
-
-def chosen_engine(text: str) -> Any:
-    """Return the engine that a text names, in capitals or not."""
-    named = {name.lower(): name for name in ENGINES}
-    if text.lower() not in named:
-        message = f"unknown engine {text!r}; expected one of {', '.join(ENGINES)}."
-        raise typer.BadParameter(message, param_hint="--engine")
-    name = named[text.lower()]
-    return name if name == "auto" else getattr(engines, name)()
-
-
-def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bool) -> Any:
-    """Return the predictor that a text names, or None."""
-    if text is None:
-        return None
-    return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
-
-
-def load_scorer(path: Path, predictor: Any, trust: list[str] | None, loss: Any = None) -> Scorer:
-    """Read an archive, with a predictor from elsewhere if one is given."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}.")
-    return Scorer.load(path, predictor, loss=loss, trusted=trust or ())
-
-
-def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
-    """Raise if a file has not all the columns that are needed."""
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
-
-
-def check_output(output: Path, data: Path) -> None:
-    """Raise if the output cannot be written, or is the input; better now than after the work."""
-    if output.exists() and data.exists() and output.samefile(data):
-        raise typer.BadParameter("the output must be another file than the input.")
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise ValueError(f"{output} cannot be written: it is a folder, or its folder is missing.")
+Prediction = Annotated[
+    str | None,
+    option(
+        "--prediction",
+        panel=PREDICTOR,
+        metavar="COLUMN",
+        text="Column of predictions made elsewhere; instead of a model.",
+    ),
+]
+Feature = Annotated[
+    list[str] | None,
+    option("--feature", metavar="COLUMN", text="Use these columns only. Repeatable."),
+]
+Drop = Annotated[
+    list[str] | None,
+    option("--drop", metavar="COLUMN", text="Leave this column out. Repeatable."),
+]
+LossName = Annotated[
+    str, option("--loss", panel=MODEL, metavar="LOSS", text=f"{', '.join(LOSSES)}.")
+]
+LossAgain = Annotated[
+    str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")
+]
+EngineName = Annotated[
+    str, option("--engine", panel=MODEL, metavar="ENGINE", text=f"{', '.join(ENGINES)}.")
+]
+CalibrationSize = Annotated[
+    float, option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates.")
+]
+Alphas = Annotated[
+    list[float] | None,
+    option(
+        "--alpha",
+        panel=MODEL,
+        text="Share of losses that may exceed their bound. Repeatable. \\[default: 0.1]",
+    ),
+]
+RuleName = Annotated[
+    Rule | None,
+    option(
+        "--rule",
+        panel=RULE,
+        metavar="RULE",
+        text="tau: accept if the bound is at most tau. certify: P(bad | accepted) <= eta. "
+        "none. \\[default: tau if --tau is given]",
+    ),
+]
+ScoreName = Annotated[
+    Thresholded,
+    option(
+        "--score",
+        panel=RULE,
+        metavar="SCORE",
+        text="What the rule thresholds: tail, exceedance or bound.",
+    ),
+]
+TAU = option("--tau", panel=RULE, text="A loss above is bad.")
+ETA = option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted.")
+Delta = Annotated[
+    float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
+]
+Scored = Annotated[
+    Path, option("--output", "-o", metavar="FILE", text="CSV, Parquet or Arrow file to write.")
+]
+Keep = Annotated[
+    list[str] | None,
+    option("--keep", metavar="COLUMN", text="Pass this column through. Repeatable."),
+]
+KeepAll = Annotated[bool, option("--keep-all", metavar="", text="Pass all columns through.")]
+Prefix = Annotated[
+    str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
+]
+BlockRows = Annotated[
+    int,
+    option(
+        "--block-rows",
+        metavar="N",
+        least=1,
+        text="Rows scored at a time; what a killed run loses at most.",
+    ),
+]

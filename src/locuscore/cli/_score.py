@@ -4,26 +4,27 @@ import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from locuscore import __version__
+from locuscore.cli._choices import check_output, chosen_predictor, load_scorer, missing_columns
 from locuscore.cli._options import (
     Archive,
+    BlockRows,
     Data,
     Debug,
     Json,
+    Keep,
+    KeepAll,
     Predictor,
+    Prefix,
     Quiet,
+    Scored,
     Trust,
     TrustPickle,
-    check_output,
-    chosen_predictor,
-    load_scorer,
-    missing_columns,
-    option,
 )
 from locuscore.cli._parts import Parts, digest, file_identity
 from locuscore.cli._stream import (
@@ -41,29 +42,11 @@ from locuscore.cli._terminal import Terminal, print_plain
 def score(
     archive: Archive,
     data: Data,
-    output: Annotated[
-        Path,
-        option("--output", "-o", metavar="FILE", text="CSV, Parquet or Arrow file to write."),
-    ],
-    keep: Annotated[
-        list[str] | None,
-        option("--keep", metavar="COLUMN", text="Pass this column through. Repeatable."),
-    ] = None,
-    keep_all: Annotated[
-        bool, option("--keep-all", metavar="", text="Pass all columns through.")
-    ] = False,
-    prefix: Annotated[
-        str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
-    ] = "",
-    block_rows: Annotated[
-        int,
-        option(
-            "--block-rows",
-            metavar="N",
-            least=1,
-            text="Rows scored at a time; what a killed run loses at most.",
-        ),
-    ] = BATCH_ROWS,
+    output: Scored,
+    keep: Keep = None,
+    keep_all: KeepAll = False,
+    prefix: Prefix = "",
+    block_rows: BlockRows = BATCH_ROWS,
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from locuscore import Scorer
-from locuscore.cli._options import missing_columns
+from locuscore.cli._choices import missing_columns
 from locuscore.cli._parts import Parts
 from locuscore.cli._tables import Source, even_tables
 
