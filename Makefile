@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using clean
 .PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
@@ -51,6 +51,13 @@ bart-transform: .venv/.dev
 
 speed-mdn: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py
+
+# The command `score` against the in-memory call, and what more rows bring.
+cli-score: .venv/.dev
+	$(BIN)/python benchmarks/cli_score.py
+
+rows-worth-using: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/rows_worth_using.py
 
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench

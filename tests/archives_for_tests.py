@@ -5,10 +5,26 @@ import json
 import zipfile
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
-from locuscore import Locus, Scorer
-from locuscore.engines import Forest
+from locuscore import Locus, Scorer, engines
+from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.engines._boosting import BoostedTrees
+
+FEW = BoostedTrees(max_iter=3)
+SEVERAL_DRAWS = {
+    "Forest": lambda: Forest(n_trees=3, min_samples_leaf=10),
+    "Bagged": lambda: Bagged(Scale(FEW), n_draws=3),
+    "Ensemble": lambda: Ensemble([Forest(n_trees=3), Scale(FEW)], weights="stacked", cv=2),
+    "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), Scale(FEW)])], cv=2),
+    "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1, transform="log"),
+    "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2, transform="sqrt"),
+}
+ONE_DRAW = {
+    "Gaussian": lambda: Gaussian(FEW, Ridge()),
+    "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),
+    "Scale": lambda: Scale(FEW),
+}
 
 
 def rows(n=160, seed=0):

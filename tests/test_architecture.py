@@ -25,9 +25,10 @@ LAYERS = [
     {"_codec", "_locus"},
     {"_state"},
     {"_scorer"},
-    {"_generators", "_contracts", "datasets"},
+    {"_generators", "_contracts", "_predictor_files", "datasets"},
     {"__init__", "testing", "_demo_measure"},
     {"demo"},
+    {"cli"},
     {"__main__"},
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
@@ -46,6 +47,7 @@ ENGINES_MAY_IMPORT = {
 OPTIONAL = [
     "lightgbm",
     "matplotlib",
+    "onnxruntime",
     "pandas",
     "polars",
     "pyarrow",
@@ -56,6 +58,7 @@ OPTIONAL = [
     "skpro",
     "stochtree",
     "torch",
+    "typer",
 ]
 
 

@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import subprocess
 import sys
@@ -110,17 +111,23 @@ def test_the_parts_are_disjoint_and_the_same_seed_repeats(ran):
     np.testing.assert_array_equal(demo.measure(SMALL).bound, m.bound)
 
 
-def test_command_line_runs_the_demo(monkeypatch, tmp_path):
+def test_command_line_runs_the_demo(monkeypatch, tmp_path, capsys):
     from locuscore import demo
 
     seen = {}
-    monkeypatch.setattr(demo, "run", lambda setting, folder: seen.update(s=setting, f=folder))
-    assert main(["demo", "--seed", "5", "--output", str(tmp_path)]) == 0
-    assert seen == {"s": Setting(seed=5), "f": str(tmp_path)}
+
+    def run(setting, folder, console):
+        seen.update(s=setting, f=folder, quiet=console.quiet)
+        return demo.measure(SMALL)
+
+    monkeypatch.setattr(demo, "run", run)
+    assert main(["demo", "--seed", "5", "--output", str(tmp_path), "--json"]) == 0
+    assert seen == {"s": Setting(seed=5), "f": tmp_path, "quiet": True}
+    assert 0.8 < json.loads(capsys.readouterr().out)["coverage"] < 1
 
 
 def test_command_line_names_the_missing_extra(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo"]) == 1
     assert "pip install 'locuscore[demo]'" in capsys.readouterr().err
 

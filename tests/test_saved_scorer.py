@@ -27,7 +27,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 
-from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
+from archives_for_tests import (
+    ONE_DRAW,
+    SEVERAL_DRAWS,
+    assert_same_scores,
+    forge,
+    members_of,
+    rows,
+    small_scorer,
+)
 from locuscore import (
     ArchiveError,
     KNNGamma,
@@ -35,30 +43,13 @@ from locuscore import (
     LocusWarning,
     Scorer,
     cost,
-    engines,
     pinball,
     prediction_column,
 )
 from locuscore import _codec as codec
-from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
-from locuscore.engines._boosting import BoostedTrees
+from locuscore.engines import Forest
 
 pytestmark = pytest.mark.extra
-
-FEW = BoostedTrees(max_iter=3)
-SEVERAL_DRAWS = {
-    "Forest": lambda: Forest(n_trees=3, min_samples_leaf=10),
-    "Bagged": lambda: Bagged(Scale(FEW), n_draws=3),
-    "Ensemble": lambda: Ensemble([Forest(n_trees=3), Scale(FEW)], weights="stacked", cv=2),
-    "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), Scale(FEW)])], cv=2),
-    "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1, transform="log"),
-    "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2, transform="sqrt"),
-}
-ONE_DRAW = {
-    "Gaussian": lambda: Gaussian(FEW, Ridge()),
-    "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),
-    "Scale": lambda: Scale(FEW),
-}
 
 
 @pytest.fixture

@@ -1,35 +1,27 @@
-"""The command line: ``locuscore demo``, ``locuscore --version``."""
+"""The command: ``locuscore --version`` needs the core alone, all else the extra ``cli``."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from locuscore import __version__
+from locuscore._optional import require
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="locuscore", description="How bad can this one prediction be?"
-    )
-    parser.add_argument("--version", action="version", version=f"locuscore {__version__}")
-    commands = parser.add_subparsers(dest="command", title="commands")
-    demo = commands.add_parser("demo", help="bound a forest's errors on diamond prices")
-    demo.add_argument("--output", default="demo_output", help="folder of the picture")
-    demo.add_argument("--seed", type=int, default=0, help="another random split")
-    options = parser.parse_args(argv)
-    if options.command is None:
-        parser.print_help()
-        return 2
-    # Imported here: `--version` should not wait for it.
-    from locuscore import demo as demonstration  # noqa: PLC0415 - needs an extra
-
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments == ["--version"]:
+        sys.stdout.write(f"locuscore {__version__}\n")
+        return 0
     try:
-        demonstration.run(demonstration.Setting(seed=options.seed), folder=options.output)
+        for package in ("typer", "rich", "pyarrow", "pandas"):
+            require(package, extra="cli")
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"error: {error}\n")
         return 1
-    return 0
+    from locuscore.cli._app import run  # noqa: PLC0415 - needs an extra
+
+    return run(arguments)
 
 
 if __name__ == "__main__":

@@ -67,12 +67,17 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> No
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # the new name itself must survive a power cut
-        folder = os.open(target.parent, os.O_RDONLY)
+    keep_names(target.parent)
+
+
+def keep_names(folder: Path) -> None:
+    """Wait until the names of the files in a folder are on disk, to survive a power cut."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(handle)
         finally:
-            os.close(folder)
+            os.close(handle)
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:

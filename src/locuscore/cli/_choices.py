@@ -1,0 +1,65 @@
+"""What the options of a command mean: a loss, an engine, a predictor, a file to write."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from locuscore import engines, pinball
+from locuscore._losses import Loss, resolve_loss
+from locuscore._predictor_files import imported_object, load_predictor
+from locuscore._scorer import Scorer
+from locuscore.cli._options import ENGINES, LOSSES
+
+
+def chosen_loss(text: str) -> Loss:
+    """Return the loss that a text names."""
+    try:
+        if text.startswith("pinball:"):
+            return pinball(float(text.removeprefix("pinball:")))
+        return resolve_loss(imported_object(text) if ":" in text else text)
+    except (ValueError, TypeError) as error:
+        if ":" in text:
+            raise typer.BadParameter(str(error), param_hint="--loss") from None
+        expected = ", ".join(LOSSES)
+        message = f"unknown loss {text!r}; expected one of {expected}."
+        raise typer.BadParameter(message, param_hint="--loss") from None
+
+
+def chosen_engine(text: str) -> Any:
+    """Return the engine that a text names, in capitals or not."""
+    named = {name.lower(): name for name in ENGINES}
+    if text.lower() not in named:
+        message = f"unknown engine {text!r}; expected one of {', '.join(ENGINES)}."
+        raise typer.BadParameter(message, param_hint="--engine")
+    name = named[text.lower()]
+    return name if name == "auto" else getattr(engines, name)()
+
+
+def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bool) -> Any:
+    """Return the predictor that a text names, or None."""
+    if text is None:
+        return None
+    return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
+
+
+def load_scorer(path: Path, predictor: Any, trust: list[str] | None, loss: Any = None) -> Scorer:
+    """Read an archive, with a predictor from elsewhere if one is given."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    return Scorer.load(path, predictor, loss=loss, trusted=trust or ())
+
+
+def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
+    """Raise if a file has not all the columns that are needed."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
+
+
+def check_output(output: Path, data: Path) -> None:
+    """Raise if the output cannot be written, or is the input; better now than after the work."""
+    if output.exists() and data.exists() and output.samefile(data):
+        raise typer.BadParameter("the output must be another file than the input.")
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise ValueError(f"{output} cannot be written: it is a folder, or its folder is missing.")

@@ -1,0 +1,227 @@
+"""``locuscore fit``: labelled rows in, an archive out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from locuscore import Locus, Scorer, prediction_column
+from locuscore._rules import FlagRule
+from locuscore._validation import check_alpha, check_between
+from locuscore.cli._choices import (
+    check_output,
+    chosen_engine,
+    chosen_loss,
+    chosen_predictor,
+    missing_columns,
+)
+from locuscore.cli._options import (
+    ETA,
+    MAX_ROWS,
+    TAU,
+    Alphas,
+    CalibrationSize,
+    Data,
+    Debug,
+    Delta,
+    Drop,
+    EngineName,
+    Feature,
+    Json,
+    LossName,
+    MaxRows,
+    NewArchive,
+    Prediction,
+    Predictor,
+    Quiet,
+    Rule,
+    RuleName,
+    Seed,
+    Target,
+    Trust,
+    TrustPickle,
+)
+from locuscore.cli._sample import Sample, sample_rows, whole_numbers
+from locuscore.cli._tables import file_format, open_table
+from locuscore.cli._terminal import Terminal, print_plain, size_text
+
+
+def fit(
+    data: Data,
+    target: Target,
+    output: NewArchive,
+    prediction: Prediction = None,
+    predictor: Predictor = None,
+    trust: Trust = None,
+    trust_pickle: TrustPickle = False,
+    feature: Feature = None,
+    drop: Drop = None,
+    loss: LossName = "absolute",
+    engine: EngineName = "Forest",
+    calibration_size: CalibrationSize = 0.5,
+    alpha: Alphas = None,
+    rule: RuleName = None,
+    tau: Annotated[float | None, TAU] = None,
+    eta: Annotated[float | None, ETA] = None,
+    delta: Delta = 0.1,
+    max_rows: MaxRows = MAX_ROWS,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Model and calibrate the loss of a predictor; write an archive, print its guarantee.
+
+    The rows must be labelled, like those to come, and unseen by the predictor.
+    """
+    terminal = Terminal(as_json, quiet)
+    check_output(output, data)
+    if (prediction is None) == (predictor is None):
+        raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
+    settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
+    chosen, alphas = _check_rule(rule, tau, eta, delta), alpha or [0.1]
+    check_alpha(alphas)
+    g = chosen_predictor(predictor, trust, trust_pickle)
+    if prediction is not None:
+        g = prediction_column(prediction)
+    with terminal.working("reading"):
+        names, sample = read_labelled(data, target, g, feature, drop, max_rows, seed)
+    if sample.n_dropped:
+        terminal.note(sample.note)
+    X, y = split_target(sample, names, target)
+    with terminal.working(f"fitting on {len(y):,} rows"):
+        locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
+    made = _make_rule(locus, chosen, alphas[0], tau, eta, delta)
+    scorer = Scorer(locus, made, alphas)
+    scorer.save(output)
+    show_saved(terminal, scorer, output, sample)
+
+
+def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
+    """Return the rule that is meant; what it needs must be there, and nothing else."""
+    check_between(delta, "delta")
+    chosen = rule or (Rule.NONE if tau is None else Rule.TAU)
+    if chosen is not Rule.NONE and tau is None:
+        raise typer.BadParameter(f"--rule {chosen} needs --tau.")
+    if chosen is Rule.NONE and tau is not None:
+        raise typer.BadParameter("--rule none has no use for --tau.")
+    if (chosen is Rule.CERTIFY) != (eta is not None):
+        raise typer.BadParameter("--rule certify and --eta belong together.")
+    if eta is not None:
+        check_between(eta, "eta")
+    return chosen
+
+
+def _make_rule(
+    locus: Locus, rule: Rule, alpha: float, tau: float | None, eta: float | None, delta: float
+) -> FlagRule | None:
+    if tau is None:
+        return None
+    if rule is Rule.TAU:
+        return locus.tau_rule(tau, alpha)
+    assert eta is not None
+    return locus.certify(tau, eta, delta)
+
+
+def read_labelled(
+    path: Path,
+    target: str,
+    predictor: Any,
+    wanted: Sequence[str] | None,
+    dropped: Sequence[str] | None,
+    most: int,
+    seed: int,
+    types: dict[str, Any] | None = None,
+) -> tuple[list[str], Sample]:
+    """Names of the features, and a sample of rows with them and the target."""
+    source = open_table(path, types)
+    names = _features(path, source.names, target, predictor, wanted, dropped)
+    missing_columns(path, [*names, target], source.names)
+    sample = sample_rows(source.batches([*names, target]), most, seed)
+    if not sample.n_read:
+        raise ValueError(f"{path} has no rows.")
+    if file_format(path) == "csv":
+        exact = [target, *([predictor.name] if _is_column(predictor) else [])]
+        for name in exact:
+            j = sample.rows.schema.get_field_index(name)
+            whole = whole_numbers(sample.rows.column(j))
+            sample = Sample(sample.rows.set_column(j, name, whole), sample.n_read)
+    return names, sample
+
+
+def _is_column(predictor: Any) -> bool:
+    return isinstance(predictor, type(prediction_column("")))
+
+
+def _features(
+    path: Path,
+    found: list[str],
+    target: str,
+    predictor: Any,
+    wanted: Sequence[str] | None,
+    dropped: Sequence[str] | None,
+) -> list[str]:
+    missing_columns(path, [target, *(dropped or [])], found)
+    own = [str(name) for name in getattr(predictor, "feature_names_in_", [])]
+    names = list(wanted or own or [name for name in found if name != target])
+    names = [name for name in names if name not in (dropped or [])]
+    if _is_column(predictor) and predictor.name not in names:
+        names.append(predictor.name)
+    if target in names:
+        raise ValueError(f"the target {target} cannot be a feature or the prediction as well.")
+    n_wanted = getattr(predictor, "n_features_in_", len(names))
+    if n_wanted != len(names):
+        raise ValueError(
+            f"the predictor takes {n_wanted} columns, but {len(names)} are left: "
+            f"{', '.join(names)}; use --drop or --feature."
+        )
+    return names
+
+
+def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, np.ndarray]:
+    """Features as a pandas frame, which most predictors read, and the target."""
+    y = sample.rows.column(target)
+    missing = y.null_count or (
+        int(np.isnan(y.to_numpy()).sum()) if pa.types.is_floating(y.type) else 0
+    )
+    if missing:
+        raise ValueError(f"the target {target} is missing in {missing:,} rows; remove them first.")
+    return sample.rows.select(names).to_pandas(), y.to_pandas().to_numpy()
+
+
+def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample) -> None:
+    """Say what was fitted, what it guarantees and where it is."""
+    locus, n_used = scorer.locus, int(sample.rows.num_rows)
+    n_calibration = len(locus.tails_)
+    rule = None if scorer.rule is None else scorer.rule.to_dict()
+    if rule is not None:
+        rule.pop("table")
+    figures = {
+        "archive": str(output),
+        "rows_read": sample.n_read,
+        "rows_used": n_used,
+        "n_calibration": n_calibration,
+        "loss": locus.loss_.name,
+        "engine": type(locus.engine_).__name__,
+        "predictor": type(locus.predictor_).__name__,
+        "alphas": list(scorer.alphas),
+        "features": list(scorer.schema.names),
+        "columns": scorer.columns,
+        "rule": rule,
+        "card": scorer.card,
+    }
+
+    def draw(console: Console) -> None:
+        print_plain(console, scorer.card)
+        size = size_text(output.stat().st_size)
+        print_plain(
+            console,
+            f"Saved {output} ({size}): {figures['loss']} loss, {figures['engine']}, "
+            f"{n_calibration:,} calibration rows.",
+        )
+
+    terminal.show(figures, draw)

@@ -1,0 +1,176 @@
+"""The options of all commands; `_choices` has what they mean."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+LOSSES = ("absolute", "squared", "zero_one", "log", "brier", "pinball:LEVEL", "module:object")
+MAX_ROWS = 200_000
+
+
+class Rule(StrEnum):
+    """Rules that need no other rows."""
+
+    TAU = "tau"
+    CERTIFY = "certify"
+    NONE = "none"
+
+
+class Thresholded(StrEnum):
+    """What a certified rule looks at."""
+
+    TAIL = "tail"
+    EXCEEDANCE = "exceedance"
+    BOUND = "bound"
+
+
+PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", "Output"
+
+
+def option(
+    *names: str, panel: str | None = None, metavar: str = "X", least: int | None = None, text: str
+) -> Any:
+    """Return an option with a short help text; `metavar` is "" for a switch."""
+    return typer.Option(*names, metavar=metavar, min=least, help=text, rich_help_panel=panel)
+
+
+Json = Annotated[bool, option("--json", metavar="", panel=OUTPUT, text="Print one JSON object.")]
+Quiet = Annotated[
+    bool, option("--quiet", "-q", metavar="", panel=OUTPUT, text="Print errors only.")
+]
+Debug = Annotated[
+    bool, option("--debug", metavar="", panel=OUTPUT, text="Show the traceback of an error.")
+]
+Predictor = Annotated[
+    str | None,
+    option(
+        "--predictor",
+        "-p",
+        panel=PREDICTOR,
+        metavar="MODEL",
+        text="A .skops, .onnx or .joblib file, or module:object.",
+    ),
+]
+Trust = Annotated[
+    list[str] | None,
+    option(
+        "--trust",
+        panel=PREDICTOR,
+        metavar="TYPE",
+        text="A further type that a skops file may hold. Repeatable.",
+    ),
+]
+TrustPickle = Annotated[
+    bool,
+    option(
+        "--trust-pickle",
+        panel=PREDICTOR,
+        metavar="",
+        text="Read a .joblib file, which runs the code in it.",
+    ),
+]
+MaxRows = Annotated[
+    int,
+    option(
+        "--max-rows",
+        metavar="N",
+        least=2,
+        text="Use a random sample of so many rows of a larger file.",
+    ),
+]
+Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is random.")]
+Target = Annotated[str, option("--target", "-t", metavar="COLUMN", text="Column of true values.")]
+Archive = Annotated[
+    Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
+]
+NewArchive = Annotated[
+    Path, option("--output", "-o", metavar="ARCHIVE", text="The archive to write.")
+]
+Data = Annotated[
+    Path,
+    typer.Argument(metavar="DATA", show_default=False, help="A CSV, Parquet or Arrow file."),
+]
+Prediction = Annotated[
+    str | None,
+    option(
+        "--prediction",
+        panel=PREDICTOR,
+        metavar="COLUMN",
+        text="Column of predictions made elsewhere; instead of a model.",
+    ),
+]
+Feature = Annotated[
+    list[str] | None,
+    option("--feature", metavar="COLUMN", text="Use these columns only. Repeatable."),
+]
+Drop = Annotated[
+    list[str] | None,
+    option("--drop", metavar="COLUMN", text="Leave this column out. Repeatable."),
+]
+LossName = Annotated[
+    str, option("--loss", panel=MODEL, metavar="LOSS", text=f"{', '.join(LOSSES)}.")
+]
+LossAgain = Annotated[
+    str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")
+]
+EngineName = Annotated[
+    str, option("--engine", panel=MODEL, metavar="ENGINE", text=f"{', '.join(ENGINES)}.")
+]
+CalibrationSize = Annotated[
+    float, option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates.")
+]
+Alphas = Annotated[
+    list[float] | None,
+    option(
+        "--alpha",
+        panel=MODEL,
+        text="Share of losses that may exceed their bound. Repeatable. \\[default: 0.1]",
+    ),
+]
+RuleName = Annotated[
+    Rule | None,
+    option(
+        "--rule",
+        panel=RULE,
+        metavar="RULE",
+        text="tau: accept if the bound is at most tau. certify: P(bad | accepted) <= eta. "
+        "none. \\[default: tau if --tau is given]",
+    ),
+]
+ScoreName = Annotated[
+    Thresholded,
+    option(
+        "--score",
+        panel=RULE,
+        metavar="SCORE",
+        text="What the rule thresholds: tail, exceedance or bound.",
+    ),
+]
+TAU = option("--tau", panel=RULE, text="A loss above is bad.")
+ETA = option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted.")
+Delta = Annotated[
+    float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
+]
+Scored = Annotated[
+    Path, option("--output", "-o", metavar="FILE", text="CSV, Parquet or Arrow file to write.")
+]
+Keep = Annotated[
+    list[str] | None,
+    option("--keep", metavar="COLUMN", text="Pass this column through. Repeatable."),
+]
+KeepAll = Annotated[bool, option("--keep-all", metavar="", text="Pass all columns through.")]
+Prefix = Annotated[
+    str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
+]
+BlockRows = Annotated[
+    int,
+    option(
+        "--block-rows",
+        metavar="N",
+        least=1,
+        text="Rows scored at a time; what a killed run loses at most.",
+    ),
+]

@@ -1,0 +1,104 @@
+"""``locuscore score``: rows in, rows with bounds and flags out, however many there are."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from locuscore import __version__
+from locuscore.cli._choices import check_output, chosen_predictor, load_scorer, missing_columns
+from locuscore.cli._options import (
+    Archive,
+    BlockRows,
+    Data,
+    Debug,
+    Json,
+    Keep,
+    KeepAll,
+    Predictor,
+    Prefix,
+    Quiet,
+    Scored,
+    Trust,
+    TrustPickle,
+)
+from locuscore.cli._parts import Parts, digest, file_identity
+from locuscore.cli._stream import (
+    BlockScorer,
+    Counts,
+    csv_types,
+    feature_columns,
+    figures_of,
+    score_blocks,
+)
+from locuscore.cli._tables import BATCH_ROWS, file_format, open_table
+from locuscore.cli._terminal import Terminal, print_plain
+
+
+def score(
+    archive: Archive,
+    data: Data,
+    output: Scored,
+    keep: Keep = None,
+    keep_all: KeepAll = False,
+    prefix: Prefix = "",
+    block_rows: BlockRows = BATCH_ROWS,
+    predictor: Predictor = None,
+    trust: Trust = None,
+    trust_pickle: TrustPickle = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Score a file of any size; a run that was killed goes on where it was.
+
+    Gives prediction, bounds, score and flag, after the columns that are kept.
+    """
+    terminal = Terminal(as_json, quiet)
+    kind = file_format(output)
+    if output.name.lower().endswith(".gz"):
+        raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
+    check_output(output, data)
+    scorer = load_scorer(archive, chosen_predictor(predictor, trust, trust_pickle), trust)
+    source = open_table(data, csv_types(scorer))
+    kept = source.names if keep_all else list(dict.fromkeys(keep or []))
+    missing_columns(data, kept, source.names)
+    block = BlockScorer(scorer, feature_columns(scorer, data, source.names), kept, prefix)
+    facts = [kept, prefix, block_rows, __version__]
+    key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
+    started, counts = time.perf_counter(), Counts(prefix)
+    with Parts.of(output, key) as parts:
+        with terminal.progress(source.n_rows, parts.n_done * block_rows) as advance:
+            resumed = score_blocks(source, block, parts, block_rows, advance)
+        parts.merge(kind, counts.add)
+    figures = figures_of(counts, output, resumed, time.perf_counter() - started)
+    terminal.show(figures, lambda console: _draw(console, figures))
+
+
+def _content(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _predictor_facts(predictor: str | None) -> Any:
+    """What tells one predictor from another: a file's content, an object's name."""
+    if predictor is None or not Path(predictor).is_file():
+        return predictor
+    return _content(Path(predictor))
+
+
+def _draw(console: Console, figures: Mapping[str, Any]) -> None:
+    rows, before = figures["rows"], figures["rows_done_before"]
+    resumed = f" ({before:,} of them in an earlier run)" if before else ""
+    speed = f"{figures['seconds']:.1f} s, {figures['rows_per_second']:,} rows/s"
+    print_plain(console, f"Scored {rows:,} rows{resumed} in {speed}.")
+    if figures["flagged"] is not None and rows:
+        share = figures["flagged"] / rows
+        print_plain(console, f"Flagged {figures['flagged']:,} ({share:.1%}).")
+    for name, n in figures["infinite_bounds"].items():
+        if n:
+            print_plain(console, f"{name} is infinite in {n:,} rows: too few calibration rows.")
+    print_plain(console, f"Wrote {figures['output']}.")

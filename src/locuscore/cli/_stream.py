@@ -1,0 +1,137 @@
+"""Scoring a stream of rows with constant memory, in blocks that a later run need not repeat."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from locuscore import Scorer
+from locuscore.cli._choices import missing_columns
+from locuscore.cli._parts import Parts
+from locuscore.cli._tables import Source, even_tables
+
+NUMBERS = ("Int", "UInt", "Float", "Decimal")
+TEXT = ("String", "Categorical", "Object")
+
+
+def feature_columns(scorer: Scorer, path: Path, found: list[str]) -> list[str]:
+    """Names, in a file, of the columns the scorer needs, in its order."""
+    schema = scorer.schema
+    if schema.kind != "array":
+        names = [str(name) for name in schema.names]
+        missing_columns(path, names, found)
+        return names
+    if len(found) != len(schema.names):
+        raise ValueError(
+            f"the archive was fitted on an array, whose columns have no names, so {path} must "
+            f"have its {len(schema.names)} columns and no others; it has {', '.join(found)}."
+        )
+    return found
+
+
+def csv_types(scorer: Scorer) -> dict[str, Any] | None:
+    """Arrow types of the features, for a CSV file; None for those that are to be guessed."""
+    if scorer.schema.kind == "array":
+        return None
+    return {
+        str(name): _csv_type(kind)
+        for name, kind in zip(scorer.schema.names, scorer.schema.types, strict=True)
+    }
+
+
+def _csv_type(kind: str) -> Any:
+    if kind.startswith(NUMBERS):
+        return pa.float64()
+    if kind.startswith(TEXT):
+        return pa.string()
+    return pa.bool_() if kind == "Boolean" else None
+
+
+@dataclass(frozen=True)
+class BlockScorer:
+    """Turns a table of rows into one of kept columns and scores."""
+
+    scorer: Scorer
+    features: list[str]
+    kept: list[str]
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        twice = set(self.kept) & {self.prefix + name for name in self.scorer.columns}
+        if twice:
+            raise ValueError(
+                f"the kept column {', '.join(sorted(twice))} has the name of a new one; use "
+                "--prefix, or do not keep it."
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return list(dict.fromkeys([*self.features, *self.kept]))
+
+    def __call__(self, table: Any) -> Any:
+        """Score a table."""
+        scores = self.scorer(table.select(self.features))
+        # A file of Arrow batches has one dictionary per column, so each batch's own must go.
+        columns = {name: _without_dictionary(table.column(name)) for name in self.kept}
+        columns |= {self.prefix + name: scores.column(name) for name in scores.column_names}
+        return pa.table(columns)
+
+
+def _without_dictionary(column: Any) -> Any:
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return column.cast(column.type.value_type)
+
+
+@dataclass
+class Counts:
+    """What a run did, counted over all parts, those of an earlier run included."""
+
+    prefix: str
+    rows: int = 0
+    flagged: int | None = None
+    infinite: dict[str, int] = field(default_factory=dict)
+
+    def add(self, table: Any) -> None:
+        """Count the rows of a part."""
+        self.rows += table.num_rows
+        for name in table.column_names:
+            if name.startswith(f"{self.prefix}bound_"):
+                found = int(np.isinf(table.column(name).to_numpy()).sum())
+                self.infinite[name] = self.infinite.get(name, 0) + found
+        if f"{self.prefix}flag" in table.column_names:
+            flags = pc.sum(table.column(f"{self.prefix}flag")).as_py()
+            self.flagged = (self.flagged or 0) + int(flags or 0)
+
+
+def score_blocks(
+    source: Source, block: BlockScorer, parts: Parts, size: int, advance: Callable[[int], None]
+) -> int:
+    """Score all blocks of rows that are not done yet; return how many rows were done before."""
+    first = parts.n_done
+    batches = source.batches(block.columns, first * size)
+    for number, table in enumerate(even_tables(batches, size), first):
+        parts.write(number, block(table))
+        advance(table.num_rows)
+    if not parts.n_done:
+        parts.write(0, block(pa.Table.from_batches([next(source.batches(block.columns))])))
+    return first * size
+
+
+def figures_of(counts: Counts, output: Path, resumed: int, seconds: float) -> Mapping[str, Any]:
+    """Return what a run has to report."""
+    resumed = min(resumed, counts.rows)
+    return {
+        "output": str(output),
+        "rows": counts.rows,
+        "rows_done_before": resumed,
+        "flagged": counts.flagged,
+        "infinite_bounds": counts.infinite,
+        "seconds": round(seconds, 3),
+        "rows_per_second": round((counts.rows - resumed) / seconds) if seconds else None,
+    }

@@ -1,0 +1,250 @@
+"""Files of rows as streams of Arrow batches: CSV, Parquet and Arrow, none of them held whole."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+BATCH_ROWS = 65_536
+CSV_BLOCK = 2**22  # bytes; the types of a CSV file are guessed from the first block
+ENDINGS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+ARROW_FILE = b"ARROW1"  # first bytes of a file of record batches; a stream has others
+
+
+class Source(Protocol):
+    """A file of rows."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns."""
+        ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where the file says so."""
+        ...
+
+    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
+        """Record batches of some columns from row `start` on; at least one, if perhaps empty."""
+        ...
+
+
+def file_format(path: Path) -> str:
+    """Return csv, parquet or arrow, by the ending of the name."""
+    found = [kind for ending, kind in ENDINGS.items() if path.name.lower().endswith(ending)]
+    if not found:
+        raise ValueError(f"{path} has an unknown ending; expected one of {', '.join(ENDINGS)}.")
+    return found[0]
+
+
+def open_table(path: Path, types: Mapping[str, Any] | None = None) -> Source:
+    """Open a file of rows.
+
+    `types` are the Arrow types of the columns of a CSV file, text for those not named; without
+    them they are guessed.
+    """
+    kind = file_format(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty.")
+    try:
+        match kind:
+            case "csv":
+                return CsvSource.open(path, types)
+            case "parquet":
+                return ParquetSource(path)
+            case _:
+                return ArrowSource.open(path)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} cannot be read as {kind}: {error}") from None
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A Parquet file; reading can begin at any row group."""
+
+    path: Path
+    file: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Read ahead, all row groups would stay in memory until the last one is done.
+        object.__setattr__(self, "file", pq.ParquetFile(self.path, pre_buffer=False))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns."""
+        return list(self.file.schema_arrow.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.file.metadata.num_rows)
+
+    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
+        """Record batches from row `start` on."""
+        metadata, first = self.file.metadata, 0
+        while first < metadata.num_row_groups and metadata.row_group(first).num_rows <= start:
+            start -= metadata.row_group(first).num_rows
+            first += 1
+        groups = list(range(first, metadata.num_row_groups))
+        yield _empty(self.file.schema_arrow, columns)
+        read = self.file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
+        yield from _selected(_skip(read, start), columns)
+
+
+@dataclass(frozen=True)
+class ArrowSource:
+    """A file or a stream of Arrow record batches."""
+
+    path: Path
+    schema: Any
+
+    @classmethod
+    def open(cls, path: Path) -> "ArrowSource":
+        """Read the schema."""
+        with pa.memory_map(str(path)) as file:
+            return cls(path, _arrow_reader(file).schema)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns."""
+        return list(self.schema.names)
+
+    @property
+    def n_rows(self) -> None:
+        """Not known before all is read."""
+        return None
+
+    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
+        """Record batches from row `start` on."""
+        yield _empty(self.schema, columns)
+        with pa.memory_map(str(self.path)) as file:
+            reader = _arrow_reader(file)
+            whole = (
+                (reader.get_batch(i) for i in range(reader.num_record_batches))
+                if hasattr(reader, "get_batch")
+                else iter(reader)
+            )
+            yield from _selected(_skip(whole, start), columns)
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """A CSV file with a header; read from the beginning, also to skip rows."""
+
+    path: Path
+    schema: Any
+
+    @classmethod
+    def open(cls, path: Path, types: Mapping[str, Any] | None) -> "CsvSource":
+        """Find the columns, and the types that are not given."""
+        guessed = _csv_reader(path, {}).schema
+        fields = []
+        for part in guessed:
+            kind = _settled(part.type) if types is None else types.get(part.name, pa.string())
+            fields.append((part.name, kind or part.type))
+        return cls(path, pa.schema(fields))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns."""
+        return list(self.schema.names)
+
+    @property
+    def n_rows(self) -> None:
+        """Not known before all is read."""
+        return None
+
+    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
+        """Record batches from row `start` on."""
+        yield _empty(self.schema, columns)
+        types = {name: self.schema.field(name).type for name in columns}
+        yield from _skip(iter(_csv_reader(self.path, types)), start)
+
+
+def _csv_reader(path: Path, types: Mapping[str, Any]) -> Any:
+    return pacsv.open_csv(
+        pa.input_stream(str(path), compression="detect"),
+        read_options=pacsv.ReadOptions(block_size=CSV_BLOCK),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict(types),
+            include_columns=list(types),
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _settled(kind: Any) -> Any:
+    """Return a type that also fits what later blocks may hold: whole numbers are not the rule."""
+    if pa.types.is_integer(kind):
+        return pa.float64()
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _arrow_reader(file: Any) -> Any:
+    is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
+    file.seek(0)
+    return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+
+
+def _empty(schema: Any, columns: Sequence[str]) -> Any:
+    fields = [schema.field(name) for name in columns]
+    return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
+
+
+def _selected(batches: Iterable[Any], columns: Sequence[str]) -> Iterator[Any]:
+    for batch in batches:
+        yield batch.select(list(columns))
+
+
+def _skip(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    for batch in batches:
+        if rows < batch.num_rows:
+            yield batch.slice(rows) if rows else batch
+        rows = max(0, rows - batch.num_rows)
+
+
+def even_tables(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    """Cut a stream into tables of `size` rows, the last of them shorter; none are empty."""
+    waiting: list[Any] = []
+    n_waiting = 0
+    for batch in batches:
+        rest = batch
+        while n_waiting + rest.num_rows >= size:
+            cut = size - n_waiting
+            yield pa.Table.from_batches([*waiting, rest.slice(0, cut)])
+            waiting, n_waiting, rest = [], 0, rest.slice(cut)
+        if rest.num_rows:
+            waiting.append(rest)
+            n_waiting += rest.num_rows
+    if n_waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def write_tables(file: IO[bytes], kind: str, schema: Any, tables: Iterable[Any]) -> None:
+    """Write tables one after another, in the wanted format."""
+    match kind:
+        case "parquet":
+            writer = pq.ParquetWriter(file, schema)
+        case "csv":
+            options = pacsv.WriteOptions(quoting_style="needed")
+            writer = pacsv.CSVWriter(file, schema, write_options=options)
+        case _:
+            writer = pa.ipc.new_file(file, schema)
+    with writer:
+        for table in tables:
+            writer.write_table(table)

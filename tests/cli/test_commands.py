@@ -1,0 +1,91 @@
+"""What all commands have in common: help, JSON, exit codes, errors in one line."""
+
+import json
+import sys
+
+import pytest
+
+from cli_for_tests import fails, run
+from locuscore import rows_for_certificate, rows_for_coverage
+from locuscore.__main__ import main
+
+COMMANDS = ["demo", "fit", "certify", "score", "inspect"]
+PLANS = ["bound", "coverage", "certificate"]
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *(["plan", p] for p in PLANS)])
+def test_help_is_short_and_has_an_example(command, capsys):
+    assert main([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"locuscore {' '.join(command)}" in text.split("Example")[1]
+    for option in ("--json", "--quiet", "--debug"):
+        assert option in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.extra
+def test_help_lists_the_commands(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f" {name} " in text for name in [*COMMANDS, "plan"])
+    assert main([]) == main(["plan"]) == 2
+
+
+@pytest.mark.extra
+def test_plans(capsys):
+    assert run(capsys, "plan", "bound", "--alpha", 0.05)["rows"] == 19
+    said = run(capsys, "plan", "coverage", "--alpha", 0.1, "--within", 0.02)
+    assert said["rows"] == rows_for_coverage(0.1, 0.02).rows
+    options = ["--eta", 0.1, "--delta", 0.05, "--bad-rate", 0.05, "--acceptance", 0.7]
+    said = run(capsys, "plan", "certificate", *options)
+    assert said["rows"] == rows_for_certificate(0.1, 0.05, 0.05, 0.7).rows
+    assert main(["plan", "bound"]) == 0
+    assert capsys.readouterr().out.startswith("9 rows")
+    assert main(["plan", "bound", "--quiet"]) == 0
+    assert not capsys.readouterr().out
+    assert "alpha" in fails(capsys, "plan", "bound", "--alpha", 3)
+
+
+@pytest.mark.extra
+def test_errors_can_be_json_or_have_a_traceback(capsys):
+    assert main(["plan", "bound", "--alpha", "3", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert f"error: {json.loads(out)['error']}\n" == err
+    assert main(["plan", "bound", "--alpha", "3", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.extra
+def test_wrong_use_has_its_own_code(capsys):
+    assert "No such command" in fails(capsys, "guess", code=2)
+    assert "No such option" in fails(capsys, "plan", "bound", "--beta", 1, code=2)
+    assert "locuscore plan bound --help" in fails(capsys, "plan", "bound", "--alpha", "x", code=2)
+
+
+@pytest.mark.extra
+def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
+    from locuscore.cli import _plan
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_plan, "rows_for_bound", interrupted)
+    assert main(["plan", "bound"]) == 130
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["typer", "pyarrow"])
+def test_the_missing_extra_is_named(package, monkeypatch, capsys):
+    for name in ("typer", "rich", "pyarrow", "pandas"):
+        if name != package:
+            monkeypatch.setitem(sys.modules, name, sys)  # here, whatever is installed
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["fit"]) == 1
+    assert f"{package} is not installed" in capsys.readouterr().err
+
+
+def test_the_version_needs_no_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("locuscore ")

@@ -1,0 +1,263 @@
+"""`locuscore score`: the scores of memory from every kind of file, whatever interrupts it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from archives_for_tests import ONE_DRAW, SEVERAL_DRAWS
+from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
+from locuscore import Locus, Scorer, prediction_column
+from locuscore.engines import Forest
+
+pytestmark = pytest.mark.extra
+
+NAMES = ["size", "age", "town", "quoted"]
+
+
+def saved(path, predictor=None, names=NAMES, engine=None, rule=True, alphas=(0.1, 0.25)):
+    frame = homes(200)
+    g = prediction_column("quoted") if predictor is None else predictor
+    engine = Forest(n_trees=3, min_samples_leaf=20) if engine is None else engine
+    locus = Locus(g, engine=engine, random_state=0).fit(frame[names], frame["price"])
+    scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2) if rule else None, alphas)
+    scorer.save(path)
+    return scorer
+
+
+@pytest.fixture(scope="module")
+def guard(tmp_path_factory):
+    path = tmp_path_factory.mktemp("archive") / "guard.locus"
+    return saved(path), path
+
+
+@pytest.mark.parametrize("into", FILES)
+@pytest.mark.parametrize("source", FILES)
+def test_every_format_gives_the_scores_of_memory(source, into, guard, tmp_path, capsys):
+    scorer, archive = guard
+    frame = homes(250, seed=1)
+    data, output = write(frame, tmp_path / f"new.{source}"), tmp_path / f"out.{into}"
+    said = run(capsys, "score", archive, data, "-o", output, "--block-rows", 100)
+    expected = scorer(frame[NAMES])
+    assert_same(read(output), expected)
+    assert said["rows"] == 250
+    assert said["flagged"] == expected["flag"].sum()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [data.name, output.name]
+
+
+@pytest.mark.parametrize("name", [*SEVERAL_DRAWS, *ONE_DRAW])
+def test_every_engine_gives_the_scores_of_memory(name, tmp_path, capsys):
+    g = LinearRegression().fit(homes(100)[["size", "age"]], homes(100)["price"])
+    engine = (SEVERAL_DRAWS | ONE_DRAW)[name]()
+    scorer = saved(tmp_path / "x.locus", g, ["size", "age"], engine)
+    frame = homes(150, seed=2)
+    expected = scorer(frame[["size", "age"]])
+    for kind in FILES:
+        data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
+        run(capsys, "score", tmp_path / "x.locus", data, "-o", output, "--block-rows", 64)
+        assert_same(read(output), expected)
+
+
+def test_columns_of_another_order_and_further_ones_are_no_matter(guard, tmp_path, capsys):
+    scorer, archive = guard
+    frame = homes(50, seed=3)
+    data = write(frame[frame.columns[::-1]], tmp_path / "new.parquet")
+    run(capsys, "score", archive, data, "-o", tmp_path / "out.csv")
+    assert_same(read(tmp_path / "out.csv"), scorer(frame[NAMES]))
+
+
+@pytest.mark.parametrize("source", FILES)
+def test_kept_columns_come_first_and_unchanged(source, guard, tmp_path, capsys):
+    _, archive = guard
+    frame = homes(150, seed=4)
+    frame["label"] = [f'{i:04d}, a "b"' for i in range(150)]
+    frame.loc[7, "label"] = "two\nlines"
+    data, output = write(frame, tmp_path / f"new.{source}"), tmp_path / "out.csv"
+    run(capsys, "score", archive, data, "-o", output, "--keep", "label", "--keep", "id")
+    out = read(output)
+    assert list(out)[:3] == ["label", "id", "prediction"]
+    assert (out["label"] == frame["label"]).all()
+    assert (out["id"] == frame["id"]).all()
+    run(capsys, "score", archive, data, "-o", output, "--keep-all", "--prefix", "locus_")
+    assert list(read(output))[: len(frame.columns) + 1] == [*frame.columns, "locus_prediction"]
+
+
+def test_categories_and_missing_values_pass(guard, tmp_path, capsys):
+    scorer, archive = guard
+    frame = homes(120, seed=5)
+    frame.loc[3, "size"] = np.nan
+    frame["town"] = frame["town"].astype("category")
+    expected = scorer(frame[NAMES])
+    for kind in FILES:
+        data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
+        keep = ["--keep", "town", "--block-rows", 50]
+        run(capsys, "score", archive, data, "-o", output, *keep)
+        assert_same(read(output).drop(columns="town"), expected)
+
+
+def test_numbers_that_look_whole_at_first_may_be_fractions_later(guard, tmp_path, capsys):
+    scorer, archive = guard
+    frame = homes(60, seed=6).astype({"age": float})
+    frame.loc[59, "age"] = 7.5
+    write(frame, tmp_path / "new.csv")
+    run(capsys, "score", archive, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert_same(read(tmp_path / "out.csv"), scorer(frame[NAMES]))
+
+
+def test_compressed_text_and_arrow_streams_are_read(guard, tmp_path, capsys):
+    import gzip
+
+    import pyarrow as pa
+
+    scorer, archive = guard
+    frame = homes(150, seed=10)
+    packed, stream = tmp_path / "new.csv.gz", tmp_path / "new.arrow"
+    packed.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+    table = pa.Table.from_pandas(frame)
+    with pa.ipc.new_stream(str(stream), table.schema) as writer:
+        writer.write_table(table, max_chunksize=40)
+    for data in (packed, stream):
+        run(capsys, "score", archive, data, "-o", tmp_path / "out.csv", "--block-rows", 64)
+        assert_same(read(tmp_path / "out.csv"), scorer(frame[NAMES]))
+
+
+def test_no_rule_no_flag_and_infinite_bounds_are_counted(tmp_path, capsys):
+    with pytest.warns(UserWarning, match="too few"):
+        saved(tmp_path / "x.locus", rule=False, alphas=(0.1, 0.001))
+    data = write(homes(30), tmp_path / "new.csv")
+    said = run(capsys, "score", tmp_path / "x.locus", data, "-o", tmp_path / "out.csv")
+    assert said["flagged"] is None
+    assert said["infinite_bounds"] == {"bound_0.1": 0, "bound_0.001": 30}
+    assert np.isinf(read(tmp_path / "out.csv")["bound_0.001"]).all()
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_no_rows_give_a_file_without_rows(kind, guard, tmp_path, capsys):
+    scorer, archive = guard
+    data = write(homes(3)[:0], tmp_path / f"new.{kind}")
+    said = run(capsys, "score", archive, data, "-o", tmp_path / f"out.{kind}")
+    assert said["rows"] == 0
+    assert list(read(tmp_path / f"out.{kind}")) == scorer.columns
+
+
+def test_an_archive_fitted_on_an_array_takes_columns_by_position(tmp_path, capsys):
+    frame = homes(200)[["size", "age"]]
+    locus = Locus(lambda X: X[:, 0], engine=Forest(n_trees=3)).fit(frame.to_numpy(), frame["size"])
+    with pytest.warns(UserWarning, match="left out"):
+        Scorer(locus).save(tmp_path / "x.locus")
+    (tmp_path / "first_column.py").write_text("def g(X):\n    return X[:, 0]\n")
+    data, output = write(frame, tmp_path / "new.csv"), tmp_path / "out.csv"
+    err = fails(capsys, "score", tmp_path / "x.locus", data, "-o", output)
+    assert "has no safe format" in err
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        run(capsys, "score", "x.locus", data, "-o", output, "-p", "first_column:g")
+        write(homes(9), data)
+        err = fails(capsys, "score", "x.locus", data, "-o", output, "-p", "first_column:g")
+    finally:
+        os.chdir(here)
+    assert "2 columns and no others" in err
+
+
+SLOW = """
+import os, time
+
+def g(X):
+    time.sleep(float(os.environ.get("PAUSE", "0")))
+    return X["quoted"]
+"""
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_killed_run_goes_on_and_gives_the_same_file(kind, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"slow_{kind}.py").write_text(SLOW)
+    archive = tmp_path / "x.locus"
+    with pytest.warns(UserWarning, match="left out"):
+        saved(archive, lambda X: X["quoted"])
+    data = write(homes(1030, seed=7), tmp_path / f"new.{kind}")
+    output = tmp_path / f"out.{kind}"
+    arguments = ["score", archive, data, "-p", f"slow_{kind}:g", "--keep", "id"]
+    arguments = [*map(str, arguments), "--block-rows", "100", "-o"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "locuscore", *arguments, str(output)],
+        env={**os.environ, "PAUSE": "0.3"},
+        stderr=subprocess.DEVNULL,
+    )
+    while len(list(tmp_path.glob(f".{output.name}.*.parts/*.arrow"))) < 3:
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not output.exists()
+    (folder,) = tmp_path.glob(".*.parts")
+    (folder / ".whole.1a2b.tmp").write_bytes(b"half a file of a run killed while it merged")
+
+    said = run(capsys, *arguments, output)
+    assert 300 <= said["rows_done_before"] < 1030
+    assert not list(tmp_path.glob(".*"))
+    whole = tmp_path / f"whole.{kind}"
+    assert run(capsys, *arguments, whole)["rows_done_before"] == 0
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypatch):
+    from locuscore.cli._parts import Parts
+
+    _, archive = guard
+    data, output = write(homes(250), tmp_path / "new.parquet"), tmp_path / "out.parquet"
+    arguments = ["score", archive, data, "-o", output, "--block-rows", 100]
+
+    def interrupted(*_):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "merge", interrupted)
+        assert "No space left" in fails(capsys, *arguments)
+    assert len(list(tmp_path.glob(".*.parts/*.arrow"))) == 3
+    write(homes(250, seed=8), data)
+    assert run(capsys, *arguments)["rows_done_before"] == 0
+    assert not list(tmp_path.glob(".*"))
+    assert (read(output)["prediction"] == homes(250, seed=8)["quoted"]).all()
+
+
+def test_two_runs_do_not_write_one_output(guard, tmp_path, capsys):
+    from locuscore.cli._parts import Parts
+
+    with (
+        Parts.of(tmp_path / "out.csv", "0" * 16),
+        pytest.raises(RuntimeError, match="another run"),
+        Parts.of(tmp_path / "out.csv", "0" * 16),
+    ):
+        pass
+
+
+def test_wrong_use_is_one_line(guard, tmp_path, capsys):
+    _, archive = guard
+    data = write(homes(20), tmp_path / "new.csv")
+    out = ["-o", tmp_path / "out.csv"]
+    assert "--output" in fails(capsys, "score", archive, data, code=2)
+    assert "another file" in fails(capsys, "score", archive, data, "-o", data, code=2)
+    assert ".gz" in fails(capsys, "score", archive, data, "-o", tmp_path / "o.csv.gz", code=2)
+    assert "no column colour" in fails(capsys, "score", archive, data, *out, "--keep", "colour")
+    assert "unknown ending" in fails(capsys, "score", archive, tmp_path / "a.xlsx", *out)
+    assert "there is no file" in fails(capsys, "score", archive, tmp_path / "a.csv", *out)
+    assert "there is no file" in fails(capsys, "score", tmp_path / "a.locus", data, *out)
+    assert "no archive" in fails(capsys, "score", data, data, *out)
+    write(homes(20).drop(columns=["size", "age"]), data)
+    assert "no column size, age" in fails(capsys, "score", archive, data, *out)
+    write(homes(20).rename(columns={"id": "flag"}), data)
+    assert "--prefix" in fails(capsys, "score", archive, data, *out, "--keep", "flag")
+    write(homes(20).assign(size="large"), data)
+    assert "large" in fails(capsys, "score", archive, data, *out)
+    (tmp_path / "new.parquet").write_text("no parquet")
+    assert "parquet" in fails(capsys, "score", archive, tmp_path / "new.parquet", *out)
+    (tmp_path / "empty.arrow").write_bytes(b"")
+    assert "is empty" in fails(capsys, "score", archive, tmp_path / "empty.arrow", *out)
+    assert not (tmp_path / "out.csv").exists()
