@@ -3,7 +3,6 @@
 import asyncio
 import ipaddress
 import signal
-import socket
 import sys
 import threading
 from contextlib import suppress
@@ -53,22 +52,21 @@ def serve(
     app = create_app(source, settings, load=load)
     config = uvicorn.Config(
         app,
+        host=host,
+        port=port,
         log_level=log_level,
         access_log=False,
         timeout_graceful_shutdown=settings.shutdown_seconds,
-        backlog=2048,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family, backlog=2048) as listener:
-        asyncio.run(_run(uvicorn.Server(config), listener, app.state.service))
+    asyncio.run(_run(uvicorn.Server(config), app.state.service))
 
 
-async def _run(server: uvicorn.Server, listener: socket.socket, service: Service) -> None:
+async def _run(server: uvicorn.Server, service: Service) -> None:
     if hasattr(signal, "SIGHUP"):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: _load_aside(service))
-    await server.serve(sockets=[listener])
+    await server.serve()
 
 
 def _load_aside(service: Service) -> None:
