@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -160,7 +161,7 @@ class Service:
             return await asyncio.wrap_future(self.batcher.submit(group, part, n))
         except OverloadError:
             raise overloaded() from None
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise RefusalError(422, f"the rows cannot be scored: {first_line(error)}") from None
 
     async def model(self) -> Response:
