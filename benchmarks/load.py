@@ -1,6 +1,6 @@
 """A small HTTP client for load: many connections, one row per request, every answer checked.
 
-Runs in a process of its own: ``python load.py <port> <bodies.json> <seconds> <connections> <rate>``.
+Runs in a process of its own: ``python load.py <port> <cases> <seconds> <connections> <rate>``.
 A rate of 0 sends the next request as soon as the last is answered; a positive one starts that many
 requests per second whatever the answers do, on as many connections as that takes.
 """
@@ -12,7 +12,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-HEAD = "POST /score HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+HEAD = (
+    "POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    "Content-Length: {}\r\n\r\n"
+)
 
 
 class Client:

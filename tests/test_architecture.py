@@ -26,8 +26,8 @@ LAYERS = [
     {"_state"},
     {"_scorer"},
     {"_generators", "_contracts", "datasets"},
-    {"__init__", "testing", "_demo_measure"},
-    {"demo"},
+    {"__init__", "testing", "_demo_measure", "spark"},
+    {"demo", "service"},
     {"__main__"},
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
@@ -44,18 +44,24 @@ ENGINES_MAY_IMPORT = {
     "metrics",
 }
 OPTIONAL = [
+    "fastapi",
     "lightgbm",
     "matplotlib",
     "pandas",
     "polars",
+    "prometheus_client",
     "pyarrow",
+    "pydantic_core",
     "pymc",
     "pymc_bart",
+    "pyspark",
     "rich",
     "skops",
     "skpro",
+    "starlette",
     "stochtree",
     "torch",
+    "uvicorn",
 ]
 
 

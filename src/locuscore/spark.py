@@ -12,8 +12,9 @@ from locuscore._scorer import Scorer
 require("pyspark", extra="spark")
 pa = require("pyarrow", extra="spark")
 
-from pyspark.cloudpickle import dumps  # type: ignore[attr-defined]  # noqa: E402
+from pyspark import cloudpickle  # noqa: E402
 from pyspark.sql import DataFrame  # noqa: E402
+from pyspark.sql.functions import col  # noqa: E402
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
 
 Batches = Iterable[Any]
@@ -57,11 +58,15 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     """
     features = _features(scorer, df, keep)
     taken = [*features, *(name for name in keep if name not in features)]
-    chosen = df.select(*(f"`{name.replace('`', '``')}`" for name in taken))
-    arrow = to_arrow_schema(chosen.schema)
+    # mapInArrow does not take names with dots, so columns travel by number.
+    quoted = (f"`{name.replace('`', '``')}`" for name in taken)
+    chosen = df.select(*(col(name).alias(f"c{j}") for j, name in enumerate(quoted)))
+    arrow = to_arrow_schema(chosen.schema).empty_table().rename_columns(taken).schema
     schema = _result_schema(scorer, arrow, features, keep)
-    parcel = df.sparkSession.sparkContext.broadcast(Parcel(dumps(scorer)))
-    return chosen.mapInArrow(_scoring(parcel, features, list(keep)), from_arrow_schema(schema))
+    data = cloudpickle.dumps(scorer)  # type: ignore[no-untyped-call]
+    parcel = df.sparkSession.sparkContext.broadcast(Parcel(data))
+    score = _scoring(parcel, taken, features, list(keep))
+    return chosen.mapInArrow(score, from_arrow_schema(schema))
 
 
 def _features(scorer: Scorer, df: DataFrame, keep: Sequence[str]) -> list[str]:
@@ -97,13 +102,14 @@ def _result_schema(scorer: Scorer, arrow: Any, features: list[str], keep: Sequen
 
 
 def _scoring(
-    parcel: Any, features: list[str], keep: list[str]
+    parcel: Any, taken: list[str], features: list[str], keep: list[str]
 ) -> Callable[[Batches], Iterator[Any]]:
     def score(batches: Batches) -> Iterator[Any]:
         scorer = parcel.value.scorer
         for batch in batches:
-            scored = scorer(batch.select(features))
-            kept = batch.select(keep)
+            named = batch.rename_columns(taken)
+            scored = scorer(named.select(features))
+            kept = named.select(keep)
             names = [*keep, *scored.schema.names]
             yield pa.RecordBatch.from_arrays([*kept.columns, *scored.columns], names=names)
 

@@ -1,4 +1,4 @@
-"""What stands in front of every route: the key, and the count of answers."""
+"""What stands in front of every route: the key, the number of places, the count."""
 
 import hmac
 import time
@@ -18,12 +18,24 @@ PATHS = {"/score", "/model", "/healthz", "/metrics", "/reload", "/openapi.json"}
 OPEN = {"/healthz"}
 
 
+UNKNOWN = JSONResponse(
+    {"error": "the API key is missing or wrong; send the header Authorization: Bearer <key>."},
+    401,
+    {"WWW-Authenticate": "Bearer"},
+)
+OVERLOADED = JSONResponse(
+    {"error": "too many requests are under way; try again."}, 503, {"Retry-After": "1"}
+)
+
+
 class Guard:
-    """ASGI middleware that asks for the key and measures."""
+    """ASGI middleware that asks for the key, sheds what is too much, and measures."""
 
     def __init__(self, app: Any, settings: Settings, metrics: Metrics) -> None:
         self.app = app
         self.key = None if settings.api_key is None else f"Bearer {settings.api_key}".encode()
+        self.max_requests = settings.max_requests
+        self.under_way = 0
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,8 +53,12 @@ class Guard:
 
         path = scope["path"]
         try:
-            app = self.app if path in OPEN or self._knows(scope) else _unknown
-            await app(scope, receive, watched)
+            if path not in OPEN and not self._knows(scope):
+                await UNKNOWN(scope, receive, watched)
+            elif path == "/score":
+                await self._score(scope, receive, watched)
+            else:
+                await self.app(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - start
             self.metrics.answered(path if path in PATHS else "other", status, seconds)
@@ -53,8 +69,15 @@ class Guard:
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self.key)
 
-
-async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
-    sentence = "the API key is missing or wrong; send the header Authorization: Bearer <key>."
-    headers = {"WWW-Authenticate": "Bearer"}
-    await JSONResponse({"error": sentence}, 401, headers)(scope, receive, send)
+    async def _score(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the request one of the places, or shed it before any work is done for it."""
+        if self.under_way >= self.max_requests:
+            await OVERLOADED(scope, receive, send)
+            return
+        self.under_way += 1
+        self.metrics.under_way.inc()
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.under_way -= 1
+            self.metrics.under_way.dec()
