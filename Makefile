@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn service-load clean
 .PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
@@ -51,6 +51,10 @@ bart-transform: .venv/.dev
 
 speed-mdn: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py
+
+# The service and Spark beside the scorer in memory; wants both cores to itself.
+service-load: .venv/.dev
+	$(BIN)/python benchmarks/service.py
 
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench

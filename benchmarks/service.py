@@ -31,7 +31,7 @@ from locuscore.datasets import load_diamonds
 REPORT = Path(__file__).with_name("SERVICE.md")
 CLIENT = Path(__file__).with_name("load.py")
 ARROW = "application/vnd.apache.arrow.stream"
-CONNECTIONS = 128
+CONNECTIONS = 100
 ALONE = "Settings(max_batch_rows=1, gather_seconds=0)"
 START = """
 import sys

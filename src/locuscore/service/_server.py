@@ -18,7 +18,7 @@ from locuscore.service._settings import Settings
 
 LOOPBACK = "127.0.0.1"
 # Python's 5 ms would hold up the event loop whenever it meets the scoring thread.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 
 
 def serve(

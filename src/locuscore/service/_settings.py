@@ -32,7 +32,7 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     max_body_bytes: int = 16 * 2**20
     max_rows: int = 50_000
-    max_requests: int = 256
+    max_requests: int = 128
     timeout_seconds: float = 30.0
     gather_seconds: float = 0.003
     max_batch_rows: int = 512
