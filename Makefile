@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using clean
+.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using service-load clean
 .PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
@@ -58,6 +58,10 @@ cli-score: .venv/.dev
 
 rows-worth-using: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/rows_worth_using.py
+
+# The service and Spark beside the scorer in memory; wants both cores to itself.
+service-load: .venv/.dev
+	$(BIN)/python benchmarks/service.py
 
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench

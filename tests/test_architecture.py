@@ -26,8 +26,8 @@ LAYERS = [
     {"_state"},
     {"_scorer"},
     {"_generators", "_contracts", "_predictor_files", "datasets"},
-    {"__init__", "testing", "_demo_measure"},
-    {"demo"},
+    {"__init__", "testing", "_demo_measure", "spark"},
+    {"demo", "service"},
     {"cli"},
     {"__main__"},
 ]
@@ -45,20 +45,26 @@ ENGINES_MAY_IMPORT = {
     "metrics",
 }
 OPTIONAL = [
+    "fastapi",
     "lightgbm",
     "matplotlib",
     "onnxruntime",
     "pandas",
     "polars",
+    "prometheus_client",
     "pyarrow",
+    "pydantic_core",
     "pymc",
     "pymc_bart",
+    "pyspark",
     "rich",
     "skops",
     "skpro",
+    "starlette",
     "stochtree",
     "torch",
     "typer",
+    "uvicorn",
 ]
 
 

@@ -1,0 +1,106 @@
+"""Arrow streams from strangers: checked before they are decoded, and before they are scored."""
+
+import struct
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from locuscore.service._settings import RefusalError
+
+CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+# Places of fields in Arrow's format: in a message, in a dictionary, in a record batch.
+HEADER, DICTIONARY_DATA, COMPRESSION = 2, 1, 3
+MOST_REPEATED = 16  # codes are shorter than the text they stand for, within reason
+PLAIN = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_duration,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
+
+
+def read_table(body: bytes, max_rows: int) -> pa.Table:
+    """Return the table of an IPC stream; raises `RefusalError` for all that is no plain table."""
+    try:
+        _check_uncompressed(body)
+        table = pa.ipc.open_stream(body).read_all()
+        if table.num_rows > max_rows:
+            raise RefusalError(
+                413, f"{table.num_rows} rows are too many; at most {max_rows} are taken."
+            )
+        _check_types(table)
+        table.validate(full=True)  # offsets and codes are followed without looking later on
+        _check_size(table, len(body))
+    except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
+        raise RefusalError(400, f"the body is no Arrow stream ({type(error).__name__}).") from None
+    return table
+
+
+def stream(table: pa.Table) -> bytes:
+    """Return a table as an IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _check_types(table: pa.Table) -> None:
+    for field in table.schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if not any(is_kind(kind) for is_kind in PLAIN):
+            raise RefusalError(
+                422, f"column {field.name!r} is of type {field.type}, which is not taken."
+            )
+
+
+def _check_size(table: pa.Table, size: int) -> None:
+    """Nothing may be larger decoded than it was sent: no shared buffers, no repeated long text."""
+    decoded = 0
+    for column in table.columns:
+        is_dictionary = pa.types.is_dictionary(column.type)
+        decoded += 0 if is_dictionary else column.nbytes
+        for chunk in column.chunks if is_dictionary else ():
+            decoded += chunk.indices.nbytes
+            values = chunk.dictionary
+            if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+                lengths = pc.take(pc.binary_length(values), chunk.indices)
+                decoded += (pc.sum(lengths).as_py() or 0) // MOST_REPEATED
+    if decoded > size:
+        raise RefusalError(413, "the rows are larger than the body that describes them.")
+
+
+def _check_uncompressed(body: bytes) -> None:
+    """Refuse compressed buffers before anything is decoded: they could expand without limit."""
+    for message in pa.ipc.MessageReader.open_stream(body):
+        if message.type not in ("record batch", "dictionary"):
+            continue
+        metadata = message.metadata.to_pybytes()
+        batch = _child(metadata, _root(metadata), HEADER)
+        if batch is not None and message.type == "dictionary":
+            batch = _child(metadata, batch, DICTIONARY_DATA)
+        if batch is None or _field(metadata, batch, COMPRESSION) is not None:
+            raise RefusalError(415, "the Arrow stream is compressed; send it without compression.")
+
+
+def _root(data: bytes) -> int:
+    return int(struct.unpack_from("<I", data, 0)[0])
+
+
+def _field(data: bytes, table: int, index: int) -> int | None:
+    """Position of a field of a flatbuffer's table, None where it is absent."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    size = struct.unpack_from("<H", data, vtable)[0]
+    at = 4 + 2 * index
+    offset = struct.unpack_from("<H", data, vtable + at)[0] if at + 2 <= size else 0
+    return table + offset if offset else None
+
+
+def _child(data: bytes, table: int, index: int) -> int | None:
+    place = _field(data, table, index)
+    return None if place is None else place + int(struct.unpack_from("<I", data, place)[0])

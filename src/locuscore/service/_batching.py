@@ -1,0 +1,120 @@
+"""Requests that wait are scored together, in one thread, a batch at a time."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class OverloadError(Exception):
+    """As many jobs wait as may wait."""
+
+
+class Group(Protocol):
+    """Scores the rows of several requests; equal groups are scored together."""
+
+    def score(self, parts: Sequence[Any]) -> Sequence[Any]:
+        """Return one result for each part, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """The rows of one request, and where its result goes."""
+
+    group: Group
+    part: Any
+    n: int
+    future: "Future[Any]" = field(default_factory=Future)
+
+
+class Batcher:
+    """A bounded queue of jobs, and the one thread that takes them off it in batches.
+
+    A batch is what arrives within `gather_seconds` of its first job, up to `max_rows` rows; what
+    arrives while it is scored makes up the next one. Jobs of one batch with the same group are
+    scored in one call. If that call fails, each half is scored by itself, and so on, so that only
+    the job that is to blame fails. A job that is cancelled while it waits is dropped.
+    """
+
+    def __init__(
+        self,
+        gather_seconds: float,
+        max_rows: int,
+        max_waiting: int,
+        seen: Callable[[int], object] = lambda n: None,
+    ) -> None:
+        self._gather_seconds = gather_seconds
+        self._max_rows = max_rows
+        self._seen = seen
+        self._jobs: queue.Queue[Job | None] = queue.Queue(max_waiting)
+        self._thread = threading.Thread(target=self._run, name="locuscore-scoring", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether jobs are still being scored."""
+        return self._thread.is_alive()
+
+    def submit(self, group: Group, part: Any, n: int) -> "Future[Any]":
+        """Put n rows into the queue; raises `OverloadError` if it is full."""
+        job = Job(group, part, n)
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            raise OverloadError from None
+        return job.future
+
+    def close(self) -> None:
+        """Score what waits, then stop."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            batch, is_open = self._next_batch()
+            running = [job for job in batch if job.future.set_running_or_notify_cancel()]
+            groups: dict[Group, list[Job]] = {}
+            for job in running:
+                groups.setdefault(job.group, []).append(job)
+            for group, jobs in groups.items():
+                self._seen(sum(job.n for job in jobs))
+                _score(group, jobs)
+
+    def _next_batch(self) -> tuple[list[Job], bool]:
+        """Wait for a job, gather others; also whether there will be another batch."""
+        first = self._jobs.get()
+        if first is None:
+            return [], False
+        batch, rows = [first], first.n
+        if rows < self._max_rows:
+            time.sleep(self._gather_seconds)
+        while rows < self._max_rows:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                return batch, False
+            batch.append(job)
+            rows += job.n
+        return batch, True
+
+
+def _score(group: Group, jobs: Sequence[Job]) -> None:
+    try:
+        results = group.score([job.part for job in jobs])
+    except Exception as error:
+        if len(jobs) == 1:
+            jobs[0].future.set_exception(error)
+            return
+        half = len(jobs) // 2
+        _score(group, jobs[:half])
+        _score(group, jobs[half:])
+    else:
+        for job, result in zip(jobs, results, strict=True):
+            job.future.set_result(result)

@@ -1,0 +1,85 @@
+"""Runs the application under uvicorn."""
+
+import asyncio
+import ipaddress
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+
+from locuscore._archive import ArchiveError
+from locuscore._scorer import Scorer
+from locuscore.service._app import Service, create_app
+from locuscore.service._model import Load
+from locuscore.service._settings import Settings
+
+LOOPBACK = "127.0.0.1"
+# Python's 5 ms would hold up the event loop whenever it meets the scoring thread.
+SWITCH_SECONDS = 0.0001
+
+
+def serve(
+    source: str | Path | Scorer,
+    host: str = LOOPBACK,
+    port: int = 8000,
+    settings: Settings | None = None,
+    *,
+    load: Load = Scorer.load,
+    log_level: str = "info",
+) -> None:
+    """Serve a scorer until SIGINT or SIGTERM, which let running requests finish.
+
+    SIGHUP loads the archive again: requests go on, and if it cannot be loaded the old model stays.
+
+    Parameters
+    ----------
+    source, settings, load
+        As for `create_app`.
+    host, port
+        Where to listen; port 0 takes a free one, which the log names. An address that others can
+        reach needs an API key.
+    log_level
+        Of uvicorn.
+    """
+    settings = settings or Settings()
+    if settings.api_key is None and not _is_loopback(host):
+        raise ValueError(
+            f"{host} can be reached by others; set an API key, or listen on {LOOPBACK}."
+        )
+    app = create_app(source, settings, load=load)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level=log_level,
+        access_log=False,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+    )
+    sys.setswitchinterval(SWITCH_SECONDS)
+    asyncio.run(_run(uvicorn.Server(config), app.state.service))
+
+
+async def _run(server: uvicorn.Server, service: Service) -> None:
+    if hasattr(signal, "SIGHUP"):
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, lambda: _load_aside(service))
+    await server.serve()
+
+
+def _load_aside(service: Service) -> None:
+    def load() -> None:
+        # What fails is in the log, and the old model stays.
+        with suppress(ArchiveError, OSError, ModuleNotFoundError, ValueError):
+            service.load()
+
+    threading.Thread(target=load, name="locuscore-reload", daemon=True).start()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

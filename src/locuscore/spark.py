@@ -1,0 +1,116 @@
+"""Scores a Spark frame with the batch function that scores everything else."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from locuscore._optional import require
+from locuscore._scorer import Scorer
+
+require("pyspark", extra="spark")
+pa = require("pyarrow", extra="spark")
+
+from pyspark import cloudpickle  # noqa: E402
+from pyspark.sql import DataFrame  # noqa: E402
+from pyspark.sql.functions import col  # noqa: E402
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
+
+Batches = Iterable[Any]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A pickled scorer that every Python process opens once."""
+
+    data: bytes
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The scorer itself."""
+        scorer: Scorer = pickle.loads(self.data)
+        return scorer
+
+
+def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
+    """Score the rows of a Spark frame, lazily, one Arrow batch at a time.
+
+    The scorer is pickled once and broadcast, so it travels once to each executor, and each Python
+    process there opens it once. The executors need locuscore and the packages of the predictor,
+    in the versions of the driver. A task that Spark repeats gives the same numbers.
+
+    Parameters
+    ----------
+    scorer
+        What scores each batch; any scorer that can be pickled, functions included.
+    df
+        A frame with the columns of `fit`, in any order, and possibly others. If `fit` has seen an
+        array, all columns but those to keep count, by position.
+    keep
+        Columns of `df` to pass through, in front of the columns of `scorer`.
+
+    Returns
+    -------
+    DataFrame
+        The kept columns, then those that `scorer` gives, in order. The order of rows is Spark's:
+        keep a key to join by. A predictor with several outputs is not taken.
+    """
+    features = _features(scorer, df, keep)
+    taken = [*features, *(name for name in keep if name not in features)]
+    # mapInArrow does not take names with dots, so columns travel by number.
+    quoted = (f"`{name.replace('`', '``')}`" for name in taken)
+    chosen = df.select(*(col(name).alias(f"c{j}") for j, name in enumerate(quoted)))
+    arrow = to_arrow_schema(chosen.schema).empty_table().rename_columns(taken).schema
+    schema = _result_schema(scorer, arrow, features, keep)
+    data = cloudpickle.dumps(scorer)  # type: ignore[no-untyped-call]
+    parcel = df.sparkSession.sparkContext.broadcast(Parcel(data))
+    score = _scoring(parcel, taken, features, list(keep))
+    return chosen.mapInArrow(score, from_arrow_schema(schema))
+
+
+def _features(scorer: Scorer, df: DataFrame, keep: Sequence[str]) -> list[str]:
+    unknown = [name for name in keep if name not in df.columns]
+    if unknown:
+        raise ValueError(f"the frame has no columns {unknown} to keep; it has {df.columns}.")
+    schema = scorer.schema
+    if schema.kind == "array":
+        names = [name for name in df.columns if name not in keep]
+        if len(names) != len(schema.names):
+            raise ValueError(
+                f"expected {len(schema.names)} columns besides those to keep, as in fit; got "
+                f"{names}."
+            )
+        return names
+    missing = [name for name in schema.names if name not in df.columns]
+    if missing:
+        raise ValueError(f"the columns are not those of fit; missing: {missing}.")
+    return [str(name) for name in schema.names]
+
+
+def _result_schema(scorer: Scorer, arrow: Any, features: list[str], keep: Sequence[str]) -> Any:
+    """Columns to keep, then what the scorer makes of a batch without rows."""
+    empty = arrow.empty_table().select(features)
+    scored = scorer(empty).schema
+    doubled = [name for name in scored.names if name in keep]
+    if doubled:
+        raise ValueError(f"rename the columns {doubled} to keep them; the scorer gives such ones.")
+    # Labels that are text have no type as long as there are none.
+    types = [pa.string() if pa.types.is_null(kind) else kind for kind in scored.types]
+    given = [pa.field(name, kind) for name, kind in zip(scored.names, types, strict=True)]
+    return pa.schema([*(arrow.field(name) for name in keep), *given])
+
+
+def _scoring(
+    parcel: Any, taken: list[str], features: list[str], keep: list[str]
+) -> Callable[[Batches], Iterator[Any]]:
+    def score(batches: Batches) -> Iterator[Any]:
+        scorer = parcel.value.scorer
+        for batch in batches:
+            named = batch.rename_columns(taken)
+            scored = scorer(named.select(features))
+            kept = named.select(keep)
+            names = [*keep, *scored.schema.names]
+            yield pa.RecordBatch.from_arrays([*kept.columns, *scored.columns], names=names)
+
+    return score

@@ -1,0 +1,171 @@
+"""Spark with two executor processes: the scores of memory, also when an executor is killed."""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import locuscore
+from locuscore import Locus, Scorer
+from locuscore.engines import Forest
+from service_for_tests import ENGINES, frame, frame_scorer
+
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.filterwarnings("default"),  # Spark's own, of which there are many
+]
+SOURCES = Path(locuscore.__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17")
+    changed = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "FATAL")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.executorEnv.PYTHONPATH", str(SOURCES))
+        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+        .getOrCreate()
+    )
+    yield session
+    name = session.sparkContext.applicationId
+    session.stop()
+    # The executors of a local cluster leave their logs beside Spark itself.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
+    for variable, value in before.items():
+        os.environ.pop(variable) if value is None else os.environ.update({variable: value})
+
+
+def keyed(n=300):
+    X, _ = frame(n, seed=5)
+    return X, X.astype({"state": str}).assign(key=np.arange(n), note="x")
+
+
+def by_key(df):
+    return df.toPandas().sort_values("key").reset_index(drop=True)
+
+
+def assert_same(got, expected):
+    assert list(got.columns) == ["key", *expected.columns]
+    for name in expected.columns:
+        if name == "flag":
+            assert (got[name] == expected[name]).all()
+        else:
+            np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=0)
+
+
+def test_the_same_scores_as_in_memory_for_every_engine(spark):
+    from locuscore.spark import score_frame
+
+    X, given = keyed()
+    df = (
+        spark.createDataFrame(given)
+        .repartition(4)
+        .select("note", "state", *given.columns[:3], "key")
+    )
+    for engine in ENGINES:
+        scorer = frame_scorer(engine=engine)
+        assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+
+
+def test_arrays_labels_and_columns(spark):
+    from sklearn.linear_model import LogisticRegression
+
+    from locuscore.spark import score_frame
+
+    X = np.random.default_rng(0).uniform(size=(120, 2))
+    labels = np.where(X[:, 0] > 0.5, "high", "low")
+    g = LogisticRegression().fit(X, labels)
+    locus = Locus(g, loss="zero_one", engine=Forest(n_trees=2), random_state=0).fit(X, labels)
+    scorer = Scorer(locus)
+    df = spark.createDataFrame(
+        [(i, *map(float, x)) for i, x in enumerate(X)], ["key", "a.b", "c`d"]
+    )
+    out = by_key(score_frame(scorer, df, keep=["key"]))
+    assert list(out["prediction"]) == list(scorer(X)["prediction"])
+    with pytest.raises(ValueError, match="expected 2 columns besides those to keep"):
+        score_frame(scorer, df)
+    with pytest.raises(ValueError, match=r"no columns .'nothing'. to keep"):
+        score_frame(scorer, df, keep=["nothing"])
+    with pytest.raises(ValueError, match=r"rename the columns .'prediction'."):
+        score_frame(scorer, df.withColumnRenamed("key", "prediction"), keep=["prediction"])
+    with pytest.raises(ValueError, match=r"missing: .'size', 'rooms'"):
+        score_frame(frame_scorer(), df)
+
+
+def executors():
+    """Processes of executors, of which this process is an ancestor."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int(
+                (folder / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            )
+            if b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except (OSError, ProcessLookupError):
+            continue
+
+    def is_ours(pid):
+        while pid > 1:
+            if pid == os.getpid():
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    return [pid for pid in found if is_ours(pid)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_killed_executor_changes_nothing(spark, tmp_path):
+    from locuscore.spark import score_frame
+
+    X = np.random.default_rng(0).uniform(size=(800, 2))
+    folder = str(tmp_path)
+
+    def g(X):
+        if folder is not None and len(X) <= 50:  # a batch of Spark's
+            (Path(folder) / str(time.time_ns())).touch()
+            time.sleep(0.1)
+        return X[:, 0]
+
+    locus = Locus(g, engine=Forest(n_trees=2), random_state=0).fit(X, X[:, 1])
+    scorer = Scorer(locus)
+    rows = [(i, *map(float, x)) for i, x in enumerate(X)]
+    df = spark.createDataFrame(rows, ["key", "a", "b"]).repartition(8)
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.append(by_key(score_frame(scorer, df, keep=["key"])))
+    )
+    thread.start()
+    end = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 4:  # some batches are scored
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    victims = executors()
+    assert len(victims) == 2
+    os.kill(victims[0], signal.SIGKILL)
+    assert not done  # in the middle
+    thread.join(120)
+    (got,) = done
+    expected = scorer(X)
+    assert (got["key"] == np.arange(800)).all()
+    for name, values in expected.items():
+        np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=0)
+    assert len(list(tmp_path.iterdir())) > 16  # something was done twice
