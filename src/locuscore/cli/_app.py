@@ -15,6 +15,7 @@ from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
 from locuscore.cli._plan import plan
 from locuscore.cli._score import score
+from locuscore.cli._serve import serve
 from locuscore.cli._terminal import as_json
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -45,6 +46,7 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
         "score guard.locus rows.csv --keep-all -o scored.csv",
     ],
     inspect: ["inspect guard.locus"],
+    serve: ["serve guard.locus --port 8000"],
 }
 for command, examples in EXAMPLES.items():
     lines = [f"locuscore {example}" for example in examples]

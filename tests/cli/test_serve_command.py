@@ -1,0 +1,47 @@
+"""The command `serve`: an archive behind an address, the same numbers as in memory."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from json import dumps, loads
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+
+from archives_for_tests import rows, small_scorer
+from locuscore.__main__ import main
+
+pytestmark = pytest.mark.extra
+
+
+def test_an_archive_is_served_until_told_to_stop(tmp_path):
+    scorer, path = small_scorer(), tmp_path / "guard.locus"
+    scorer.save(path)
+    X, _ = rows(3, seed=5)
+    command = [sys.executable, "-m", "locuscore", "serve", str(path), "--port", "0"]
+    environment = os.environ | {"LOCUSCORE_API_KEY": "secret"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            log = iter(process.stderr.readline, "")
+            address = next(m[0] for line in log if (m := re.search(r"http://[\d.]+:\d+", line)))
+            headers = {"Content-Type": "application/json", "Authorization": "Bearer secret"}
+            body = dumps({"rows": X.tolist()}).encode()
+            answer = loads(urlopen(Request(f"{address}/score", body, headers), timeout=30).read())
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGTERM)
+    expected = scorer(X)["bound_0.1"]
+    np.testing.assert_allclose([row["bound_0.1"] for row in answer["rows"]], expected, rtol=1e-9)
+
+
+def test_what_cannot_be_served_is_said_in_one_line(tmp_path, capsys):
+    assert main(["serve", str(tmp_path / "none.locus")]) == 1
+    path = tmp_path / "guard.locus"
+    small_scorer().save(path)
+    assert main(["serve", str(path), "--host", "0.0.0.0"]) == 1
+    first, second = capsys.readouterr().err.strip().splitlines()
+    assert "there is no file" in first
+    assert "API key" in second
