@@ -29,7 +29,7 @@ def test_fit_writes_what_python_would(kind, tmp_path, capsys):
     assert loaded.rule == expected.rule
     assert said["card"] == expected.card
     assert said["rows_read"] == said["rows_used"] == 400
-    assert said["n_calibration"] == 200
+    assert said["n_calibration"] == 100
 
 
 def test_the_certified_rule_is_that_of_python(tmp_path, capsys):

@@ -62,7 +62,7 @@ def fit(
     drop: Drop = None,
     loss: LossName = "absolute",
     engine: EngineName = "Forest",
-    calibration_size: CalibrationSize = 0.5,
+    calibration_size: CalibrationSize = None,
     alpha: Alphas = None,
     rule: RuleName = None,
     tau: Annotated[float | None, TAU] = None,

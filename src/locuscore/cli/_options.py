@@ -120,7 +120,8 @@ EngineName = Annotated[
     str, option("--engine", panel=MODEL, metavar="ENGINE", text=f"{', '.join(ENGINES)}.")
 ]
 CalibrationSize = Annotated[
-    float, option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates.")
+    float | None,
+    option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates; a quarter."),
 ]
 Alphas = Annotated[
     list[float] | None,
