@@ -110,7 +110,9 @@ def overload(path: Path, cases: Path, seconds: float, capacity: float) -> list[s
         found = load(port, cases, seconds, 2 * capacity)
     statuses, times = found["statuses"], found["seconds"]
     answered, shed = statuses.get("200", 0), statuses.get("503", 0)
-    lost = statuses["sent"] - answered - shed
+    wrong = statuses.get("wrong", 0)
+    lost = statuses.get("lost", 0)
+    other = statuses["sent"] - answered - shed - wrong - lost
 
     def milliseconds(status: str) -> str:
         values = np.array(times[status] or [np.nan]) * 1000
@@ -123,8 +125,9 @@ def overload(path: Path, cases: Path, seconds: float, capacity: float) -> list[s
         "|---|---|---|---|---|",
         f"| 200, and right | {answered} | {answered / found['took']:.0f} | {milliseconds('200')} |",
         f"| 503, shed | {shed} | {shed / found['took']:.0f} | {milliseconds('503')} |",
-        f"| wrong | {statuses.get('wrong', 0)} | | | |",
-        f"| lost, or another status | {lost} | | | |",
+        f"| wrong | {wrong} | | | |",
+        f"| lost | {lost} | | | |",
+        f"| another status | {other} | | | |",
     ]
 
 
