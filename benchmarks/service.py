@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -159,6 +160,7 @@ def arrow(path: Path, scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
 
 def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     """Two executors beside one process, on the same rows."""
+    import pyspark  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415 - starts nothing unless asked
 
     from locuscore.spark import score_frame  # noqa: PLC0415
@@ -187,7 +189,10 @@ def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     for _ in range(rounds):
         own = timed(lambda: scorer(table))
         later.append(timed(run) / own)
+    name = session.sparkContext.applicationId
     session.stop()
+    # The executors of a local cluster leave their logs beside Spark itself.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
     return [
         f"| Spark on two executors, {table.num_rows} rows, time of one process's | {spread(later)} "
         "| reported; 0.5 would be ideal |",
