@@ -16,6 +16,7 @@ HEAD = (
     "POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     "Content-Length: {}\r\n\r\n"
 )
+LONGEST_IDLE = 2.0  # seconds; a lost request is never sent again, so that it is counted
 
 
 class Client:
@@ -27,14 +28,16 @@ class Client:
         self.expected = [case["bound"] for case in cases]
         self.statuses: Counter[str] = Counter()
         self.seconds: dict[str, list[float]] = {"200": [], "503": []}
-        self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return (
-            self.idle.pop()
-            if self.idle
-            else await asyncio.open_connection(port=self.port, host="127.0.0.1")
-        )
+        """The connection used last, or a new one; never one that a server may have given up."""
+        while self.idle:
+            reader, writer, since = self.idle.pop()
+            if time.perf_counter() - since < LONGEST_IDLE:
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(host="127.0.0.1", port=self.port)
 
     async def one(self, i: int) -> None:
         """Send one row and sort its answer: right, wrong, shed or lost."""
@@ -50,7 +53,7 @@ class Client:
         except (OSError, asyncio.IncompleteReadError):
             self.statuses["lost"] += 1
             return
-        self.idle.append((reader, writer))
+        self.idle.append((reader, writer, time.perf_counter()))
         status = head[9:12].decode()
         if status == "200":
             (row,) = json.loads(content)["rows"]

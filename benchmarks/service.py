@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -110,7 +111,9 @@ def overload(path: Path, cases: Path, seconds: float, capacity: float) -> list[s
         found = load(port, cases, seconds, 2 * capacity)
     statuses, times = found["statuses"], found["seconds"]
     answered, shed = statuses.get("200", 0), statuses.get("503", 0)
-    lost = statuses["sent"] - answered - shed
+    wrong = statuses.get("wrong", 0)
+    lost = statuses.get("lost", 0)
+    other = statuses["sent"] - answered - shed - wrong - lost
 
     def milliseconds(status: str) -> str:
         values = np.array(times[status] or [np.nan]) * 1000
@@ -123,8 +126,9 @@ def overload(path: Path, cases: Path, seconds: float, capacity: float) -> list[s
         "|---|---|---|---|---|",
         f"| 200, and right | {answered} | {answered / found['took']:.0f} | {milliseconds('200')} |",
         f"| 503, shed | {shed} | {shed / found['took']:.0f} | {milliseconds('503')} |",
-        f"| wrong | {statuses.get('wrong', 0)} | | | |",
-        f"| lost, or another status | {lost} | | | |",
+        f"| wrong | {wrong} | | | |",
+        f"| lost | {lost} | | | |",
+        f"| another status | {other} | | | |",
     ]
 
 
@@ -156,6 +160,7 @@ def arrow(path: Path, scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
 
 def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     """Two executors beside one process, on the same rows."""
+    import pyspark  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415 - starts nothing unless asked
 
     from locuscore.spark import score_frame  # noqa: PLC0415
@@ -184,7 +189,10 @@ def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     for _ in range(rounds):
         own = timed(lambda: scorer(table))
         later.append(timed(run) / own)
+    name = session.sparkContext.applicationId
     session.stop()
+    # The executors of a local cluster leave their logs beside Spark itself.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
     return [
         f"| Spark on two executors, {table.num_rows} rows, time of one process's | {spread(later)} "
         "| reported; 0.5 would be ideal |",

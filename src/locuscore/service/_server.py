@@ -19,6 +19,8 @@ from locuscore.service._settings import Settings
 LOOPBACK = "127.0.0.1"
 # Python's 5 ms would hold up the event loop whenever it meets the scoring thread.
 SWITCH_SECONDS = 0.0001
+# Longer than proxies keep theirs: who closes first must not be the one that is about to be asked.
+KEEP_ALIVE_SECONDS = 75
 
 
 def serve(
@@ -56,6 +58,7 @@ def serve(
         port=port,
         log_level=log_level,
         access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
