@@ -49,6 +49,10 @@ def mean_loss_forest(seed: int) -> RandomForestRegressor:
     )
 
 
+def forest_mean_loss(task: Task, columns: str) -> Scores:
+    return mean_loss(task, mean_loss_forest(task.seed), columns)
+
+
 def choose(part: Part, columns: str) -> np.ndarray:
     """Columns a model may see: "x", "x g" (with g(x)), or "all" (with the spread too)."""
     return {"x": part.x, "x g": np.hstack([part.x, part.own[:, :1]]), "all": part.all}[columns]

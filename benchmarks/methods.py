@@ -209,7 +209,6 @@ def _both(name: str, run: Callable[..., Scores], seconds: float, package: str) -
 
 def _registry() -> list[Method]:
     isolation = baselines.isolation_forest
-    forest = baselines.mean_loss_forest
     boosted = peers.direct_loss_estimation
     methods = [
         Method("spread of g", "baselines", baselines.spread, 0.01),
@@ -244,7 +243,7 @@ def _registry() -> list[Method]:
         ),
     ]
     for end, columns in (("", "x"), ("+", "all")):
-        learn = lambda task, columns=columns: baselines.mean_loss(task, forest(task.seed), columns)  # noqa: E731
+        learn = partial(baselines.forest_mean_loss, columns=columns)
         methods.append(Method("forest mean loss" + end, "baselines", learn, 0.5))
         for name, (engine, seconds) in _ENGINES.items():
             run = partial(locus, engine=engine, columns=columns)

@@ -149,23 +149,11 @@ def certify_mean_loss(
     table = _tests(s, x, grid, m)
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
+    first = x[s <= grid[0]] if len(grid) else x[:0]
+    spread = float(first.std()) * (high - low) if len(first) else 0.0
+    found, guarantee = _outcome(table, n_passed, spread, needed, float(eta), delta, len(s))
     evidence: dict[str, Any] = {"n_rows": len(s), "eta": float(eta), "delta": delta}
-    evidence |= {"low": low, "high": high, "thresholds": source}
-    if n_passed:
-        at = {name: float(column[n_passed - 1]) for name, column in table.items()}
-        n = int(at["n_accepted"])
-        evidence |= {"n_accepted": n, "acceptance": n / len(s)}
-        evidence |= {"mean_loss": at["mean_loss"], "p_value": at["p_value"]}
-        guarantee = (
-            f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
-            f"accepted rows is at most {eta:g}."
-        )
-    else:
-        first = x[s <= grid[0]] if len(grid) else x[:0]
-        spread = float(first.std()) * (high - low) if len(first) else 0.0
-        lacking, why = _shortfall(table, spread, math.ceil(needed), float(eta), delta, len(s))
-        evidence |= lacking
-        guarantee = f"Nothing is accepted: no threshold could be certified. {why}"
+    evidence |= {"low": low, "high": high, "thresholds": source, **found}
     return FlagRule(
         of or Score.other(""),
         float(grid[n_passed - 1]) if n_passed else -np.inf,
@@ -178,6 +166,29 @@ def certify_mean_loss(
         ),
         evidence,
         {name: tuple(column.tolist()) for name, column in table.items()},
+    )
+
+
+def _outcome(
+    table: dict[str, FloatArray],
+    n_passed: int,
+    spread: float,
+    needed: float,
+    eta: float,
+    delta: float,
+    n_rows: int,
+) -> tuple[dict[str, Any], str]:
+    """Evidence at the certified threshold, or at the start that failed, and the sentence."""
+    if not n_passed:
+        found, why = _shortfall(table, spread, math.ceil(needed), eta, delta, n_rows)
+        return found, f"Nothing is accepted: no threshold could be certified. {why}"
+    at = {name: float(column[n_passed - 1]) for name, column in table.items()}
+    n = int(at["n_accepted"])
+    found = {"n_accepted": n, "acceptance": n / n_rows}
+    found |= {"mean_loss": at["mean_loss"], "p_value": at["p_value"]}
+    return found, (
+        f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
+        f"accepted rows is at most {eta:g}."
     )
 
 

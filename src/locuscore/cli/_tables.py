@@ -106,17 +106,11 @@ class ParquetSource:
 
 
 @dataclass(frozen=True)
-class ArrowSource:
-    """A file or a stream of Arrow record batches."""
+class _Stream:
+    """A file that is read from its beginning, so its length is not known before."""
 
     path: Path
     schema: Any
-
-    @classmethod
-    def open(cls, path: Path) -> "ArrowSource":
-        """Read the schema."""
-        with pa.memory_map(str(path)) as file:
-            return cls(path, _arrow_reader(file).schema)
 
     @property
     def names(self) -> list[str]:
@@ -127,6 +121,17 @@ class ArrowSource:
     def n_rows(self) -> None:
         """Not known before all is read."""
         return None
+
+
+@dataclass(frozen=True)
+class ArrowSource(_Stream):
+    """A file or a stream of Arrow record batches."""
+
+    @classmethod
+    def open(cls, path: Path) -> "ArrowSource":
+        """Read the schema."""
+        with pa.memory_map(str(path)) as file:
+            return cls(path, _arrow_reader(file).schema)
 
     def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
         """Record batches from row `start` on."""
@@ -142,11 +147,8 @@ class ArrowSource:
 
 
 @dataclass(frozen=True)
-class CsvSource:
+class CsvSource(_Stream):
     """A CSV file with a header; read from the beginning, also to skip rows."""
-
-    path: Path
-    schema: Any
 
     @classmethod
     def open(cls, path: Path, types: Mapping[str, Any] | None) -> "CsvSource":
@@ -157,16 +159,6 @@ class CsvSource:
             kind = _settled(part.type) if types is None else types.get(part.name, pa.string())
             fields.append((part.name, kind or part.type))
         return cls(path, pa.schema(fields))
-
-    @property
-    def names(self) -> list[str]:
-        """Names of its columns."""
-        return list(self.schema.names)
-
-    @property
-    def n_rows(self) -> None:
-        """Not known before all is read."""
-        return None
 
     def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
         """Record batches from row `start` on."""
