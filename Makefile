@@ -6,14 +6,24 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using service-load clean
+.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using service-load clean
 .PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
 
-test: .venv/.dev
+test: .venv/.dev browser
 	$(TEST_THREADS) $(BIN)/python -m pytest -n 2
+
+# The report page is tested in a real browser; without one those tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; } \
+		>/dev/null 2>&1 || echo "Chromium is missing and cannot be installed here; its tests are skipped."
+
+# The site, in build/docs/html; a warning fails it.
+docs: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -d build/docs/doctrees docs build/docs/html
+	@echo "build/docs/html/index.html"
 
 # The core alone: no optional package is installed, so a stray import fails here.
 test-core: .venv-core/.core
