@@ -158,22 +158,17 @@ def coverage_checks(summary: Summary) -> list[CoverageCheck]:
 
 
 def mean_ranks(summary: Summary, measure: str) -> dict[str, float]:
-    """Mean rank over the datasets on which every method has records, best first."""
+    """Mean rank over the datasets, best first; give it methods on shared seeds."""
     keys = {name: f"{summary.kind(name)}_{measure}" for name in summary.methods}
     if measure == "pinball":
         bounds = [n for n in summary.methods if summary.values(summary.datasets[0], n, "pinball")]
         keys = dict.fromkeys(bounds, "pinball")
-    means = np.array(
-        [[summary.mean(data, name, key) for name, key in keys.items()] for data in summary.datasets]
-    )
-    # A method with few datasets would be ranked on other ground than the rest.
-    broad = np.isfinite(means).sum(axis=0) == np.isfinite(means).sum(axis=0).max()
-    means, names = means[:, broad], [name for name, wide in zip(keys, broad, strict=True) if wide]
-    complete = np.isfinite(means).all(axis=1)
-    if not complete.any():
-        return {}
-    ranks = np.mean([rankdata(row) for row in means[complete]], axis=0)
-    return dict(sorted(zip(names, ranks.tolist(), strict=True), key=lambda pair: pair[1]))
+    means = [
+        [summary.mean(dataset, name, key) for name, key in keys.items()]
+        for dataset in summary.datasets
+    ]
+    ranks = np.mean([rankdata(row) for row in means], axis=0)
+    return dict(sorted(zip(keys, ranks.tolist(), strict=True), key=lambda pair: pair[1]))
 
 
 def win_tie_loss(summary: Summary, method: str) -> tuple[int, int, int, float]:

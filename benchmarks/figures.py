@@ -5,6 +5,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
+from comparisons import best_of_paper
 from datasets import DATASETS, NOT_AVAILABLE, PAPER, STAND_INS, label
 from protocol import CURVE
 from summary import OURS, Summary, paper
@@ -43,6 +44,7 @@ def draw(summary: Summary, folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     for key in paper()["tables"]:
         dot_plot(summary, key, folder / f"{key}.png")
+    overview(summary, folder / "overview.png")
     curves(summary, folder / "curves.png")
     extra = ["curves.png"]
     return extra + [name for name in ("figure1.png", "oracle.png") if (folder / name).exists()]
@@ -78,6 +80,41 @@ def dot_plot(summary: Summary, key: str, path: Path) -> None:
     _save(figure, path)
 
 
+def overview(summary: Summary, path: Path) -> None:
+    """The whole benchmark in one picture: our default, the paper's best, the best peer."""
+    names = summary.datasets
+    figure, axes = plt.subplots(figsize=(8, 0.42 * len(names) + 1.4))
+    found = {
+        "isolation forest": [_median(summary, name, "IFlag") for name in names],
+        "best LOCUS cell of the paper": [
+            best_of_paper(name)[0] if name in PAPER else None for name in names
+        ],
+        "best of four peers, shown what ours sees": [
+            min((m for peer in PEERS if (m := _median(summary, name, peer))), default=None)
+            for name in names
+        ],
+        "locuscore, default": [_median(summary, name, OURS) for name in names],
+    }
+    marks = {
+        "isolation forest": {"marker": "x", "color": "#777777"},
+        "best LOCUS cell of the paper": {"marker": "s", "mfc": "white", "color": "#0072B2"},
+        "best of four peers, shown what ours sees": {"marker": "D", "ms": 5, "color": "#CC79A7"},
+        "locuscore, default": {"marker": "o", "ms": 8, "color": "#D55E00"},
+    }
+    for title, values in found.items():
+        axes.plot(values, range(len(names)), ls="", label=title, zorder=3, **marks[title])
+    axes.axvline(30, color="0.6", lw=0.8, ls="--")
+    axes.text(30.2, len(names) - 0.5, "no ranking", fontsize=8, color="0.4", va="bottom")
+    axes.set_yticks(range(len(names)), [label(name) for name in names], fontsize=9)
+    axes.set_ylim(len(names) - 0.4, -0.7)
+    axes.set_xlabel("large losses among the accepted 70 %, in percent (median; lower is better)")
+    axes.grid(color="0.93")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    _save(figure, path)
+
+
 def curves(summary: Summary, path: Path) -> None:
     """Share of large losses among the accepted, against the share accepted."""
     names = summary.datasets
@@ -108,6 +145,11 @@ def curves(summary: Summary, path: Path) -> None:
     figure.supylabel("losses above tau among the accepted, %", fontsize=9)
     figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False, fontsize=8)
     _save(figure, path)
+
+
+def _median(summary: Summary, dataset: str, name: str) -> float | None:
+    quantiles = summary.quantiles(dataset, name, f"{summary.kind(name)}_rate")
+    return None if quantiles is None else quantiles[0]
 
 
 def _ours(summary: Summary, dataset: str, name: str, key: str) -> list[float] | None:

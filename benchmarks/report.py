@@ -10,7 +10,7 @@ import records
 from datasets import DATASETS, NOT_AVAILABLE
 from methods import METHODS, USUAL
 from run import n_seeds
-from summary import Summary, paper
+from summary import LOCUS_COLUMNS, OURS, Summary, paper
 from tables import (
     better_than_paper,
     better_than_rivals,
@@ -55,12 +55,20 @@ def missing(summary: Summary) -> list[str]:
 
 def build(summary: Summary, pictures: list[str]) -> list[str]:
     """All lines of the report."""
-    lines = [*INTRODUCTION.splitlines(), "", *missing(summary)]
+    lines = [*INTRODUCTION.splitlines(), "", "![overview](figures/overview.png)", ""]
+    lines += missing(summary)
     lines += ["## Better than the paper", "", *better_than_paper(summary)]
     lines += ["## Better than every rival", ""]
     lines += better_than_rivals(summary, "rate", "Tuned conditional rate")
     lines += better_than_rivals(summary, "tail70", "Rate at exactly 70 % of the test rows")
-    lines += own_tables(summary)
+    lines += own_tables(
+        summary,
+        [OURS, *LOCUS_COLUMNS, *summary.rivals],
+        "Our default beside the rivals and the paper's engines. Methods without calibration "
+        "(forest mean loss, LightGBM, quantile-forest) learn from D1 and D2, the others from D1.",
+    )
+    own = [name for name in summary.methods if METHODS[name].group in ("ours", "engines", "more")]
+    lines += own_tables(summary, own, "Our default beside our other engines.")
     lines += ["## Fidelity", "", *fidelity_table(summary), *coverage_table(summary)]
     lines += tau_source_table(summary)
     if NOTES.exists():

@@ -77,6 +77,23 @@ class Summary:
         }
         return min(means, key=lambda kind: means[kind])
 
+    def shared(self, methods: Iterable[str]) -> "Summary":
+        """The records of these methods on the seeds that all of them have, dataset by dataset.
+
+        A method that lacks datasets which others have is left out: it would be judged on other
+        ground than the rest.
+        """
+        n_datasets = {
+            name: sum(bool(self.records(dataset, name)) for dataset in self.datasets)
+            for name in methods
+        }
+        broad = [name for name, n in n_datasets.items() if n == max(n_datasets.values())]
+        kept = []
+        for dataset in self.datasets:
+            seeds = set.intersection(*(set(self.records(dataset, name)) for name in broad))
+            kept += [self.records(dataset, name)[seed] for name in broad for seed in sorted(seeds)]
+        return Summary(kept)
+
     @property
     def rivals(self) -> list[str]:
         """Baselines and peers that our default is compared with."""

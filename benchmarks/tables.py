@@ -187,11 +187,14 @@ def better_than_rivals(summary: Summary, measure: str, title: str) -> list[str]:
     ]
 
 
-def own_tables(summary: Summary) -> list[str]:
-    """Ranks, areas, pinball losses and times, one line per method."""
+def own_tables(everything: Summary, methods: list[str], title: str) -> list[str]:
+    """Ranks, areas and pinball losses among `methods`, one line each."""
+    summary = everything.shared(methods)
+    if not summary.datasets:
+        return []
     ranks = {name: mean_ranks(summary, name) for name in ("rate", "tail70", "area", "pinball")}
     rows = []
-    for name in ranks["rate"] or summary.methods:
+    for name in ranks["rate"]:
         kind = summary.kind(name)
         won, tied, lost, gap = win_tie_loss(summary, name)
         rows.append(
@@ -221,11 +224,12 @@ def own_tables(summary: Summary) -> list[str]:
         "Locus wins / ties / loses",
         "Locus minus it, points",
     ]
+    seeds = {dataset: len(summary.records(dataset, OURS)) for dataset in summary.datasets}
     return [
-        "Means over the datasets on which all of the methods have records. Area: under the curve "
-        "of exceedance against acceptance. A tie is within half a point. Methods without "
-        "calibration (forest mean loss, LightGBM, quantile-forest) learn from D1 and D2, the "
-        "others from D1.",
+        f"{title} Means over datasets, ranks among the methods of this table, on the seeds that "
+        f"all of them have ({min(seeds.values())} to {max(seeds.values())} per dataset, "
+        f"{len(seeds)} datasets). Area: under the curve of exceedance against acceptance. A tie is "
+        "within half a point.",
         "",
         *table(head, rows),
     ]
