@@ -64,10 +64,7 @@ def bound_against_loss(
     floor = log_floor(z, u) if log else None
     ax = new_axes(ax)
     x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
-    shown = np.ones(len(z), dtype=bool)
-    if len(z) > most:
-        shown[:] = False
-        shown[np.random.default_rng(0).choice(len(z), most, replace=False)] = True
+    shown = _sample(len(z), most)
     within = round(float(np.mean(z <= u)), 3)  # rounded once, so that the two add up
     for rows, colour, marker, label in (
         (z <= u, BLUE, "o", f"within the bound ({percent(within)})"),
@@ -199,6 +196,14 @@ def _factor_ticks(ax: "Axes", shown: FloatArray) -> None:
     kept = [float(tick) for tick in ticks if low_end <= tick <= high_end]
     ax.set_xticks(kept, [f"{tick:.3g}" for tick in kept])
     ax.set_xticks([], minor=True)
+
+
+def _sample(n: int, most: int) -> np.ndarray:
+    """Mark all rows, or a random sample of them that is the same every time."""
+    shown = np.full(n, n <= most)
+    if n > most:
+        shown[np.random.default_rng(0).choice(n, most, replace=False)] = True
+    return shown
 
 
 def _points(
