@@ -124,7 +124,7 @@ def bound_distribution(
         share = percent(float(np.mean(u <= tolerance)))
         label = f"{_tolerance(tolerance, unit)}, {share} of rows at or below"
         ax.axvline(tolerance, color=BLACK, linestyle="--", linewidth=1.2, label=label)
-        ax.legend(loc="upper right")
+        legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
     infinite = infinity_note(n_infinite, len(u), "hatched bar")
     moved = floor is not None and bool((known < floor).any())
     note = floor_note(floor) if floor is not None and moved else ""
