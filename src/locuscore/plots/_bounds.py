@@ -1,0 +1,261 @@
+"""Bounds beside the losses they bound, their distribution, and what drives one of them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._protocols import FloatArray
+from locuscore._validation import check_count, check_same_length, one_tau
+from locuscore.plots._style import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILION,
+    Style,
+    bound_name,
+    finite,
+    floor_note,
+    in_units,
+    infinity_note,
+    literal,
+    log_floor,
+    losses_and_bounds,
+    new_axes,
+    number,
+    percent,
+    with_notes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def bound_against_loss(
+    losses: ArrayLike,
+    bound: ArrayLike,
+    *,
+    alpha: float | None = None,
+    tau: float | None = None,
+    unit: str = "",
+    log: bool = False,
+    max_points: int = 20_000,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw each row's realised loss against its bound; the diagonal separates covered from not.
+
+    With `tau`, lines at the tolerance split the rows accepted (``bound <= tau``) from those
+    flagged, and the share accepted and yet above tau is given (Theorem 3). Shares in the legend are
+    of all rows; of more than `max_points` rows a random sample is drawn, and the label says so.
+    Infinite bounds stand at the right edge. `log=True` gives both axes four decades.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.bound_against_loss([1.0, 5.0], [2.0, 4.0], alpha=0.1, unit="dollars")
+    >>> ax.get_ylabel()
+    'realised loss (dollars)'
+    """
+    z, u = losses_and_bounds(losses, bound)
+    most = check_count(max_points, "max_points")
+    tolerance = None if tau is None else one_tau(tau)
+    ax = new_axes(ax)
+    floor = log_floor(z, u) if log else None
+    x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
+    shown = np.ones(len(z), dtype=bool)
+    if len(z) > most:
+        shown[:] = False
+        shown[np.random.default_rng(0).choice(len(z), most, replace=False)] = True
+    within = round(float(np.mean(z <= u)), 3)  # rounded once, so that the two add up
+    for rows, colour, marker, label in (
+        (z <= u, BLUE, "o", f"within the bound ({percent(within)})"),
+        (z > u, VERMILION, "^", f"above the bound ({percent(1 - within)})"),
+    ):
+        _points(ax, x, y, rows & shown, colour, marker)
+        ax.plot([], [], marker, color=colour, markersize=5, label=label)
+    if tolerance is not None:
+        _tolerance_lines(ax, z, u, tolerance, unit)
+    _square_limits(ax, x, y, floor)
+    moved = floor is not None and bool((np.minimum(z, u) < floor).any())
+    sample = f"{most:,} of {len(z):,} rows drawn" if len(z) > most else ""
+    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "right edge")
+    notes = (infinite, sample, floor_note(floor) if floor is not None and moved else "")
+    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), *notes))
+    ax.set_ylabel(in_units("realised loss", unit))
+    ax.legend(loc="upper left", framealpha=0.9)
+    return ax
+
+
+def bound_distribution(
+    bound: ArrayLike,
+    *,
+    alpha: float | None = None,
+    tau: float | None = None,
+    unit: str = "",
+    log: bool = False,
+    n_bins: int = 40,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a histogram of the bounds; infinite ones are a hatched bar at the right end.
+
+    With `tau`, a line marks the tolerance, and the share of rows below it is given.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.bound_distribution([1.0, 2.0, 4.0], tau=3.0, unit="dollars")
+    >>> ax.get_xlabel()
+    'bound $U(x)$ (dollars)'
+    """
+    (u,) = check_same_length(bound=bound)
+    size = check_count(n_bins, "n_bins")
+    tolerance = None if tau is None else one_tau(tau)
+    ax = new_axes(ax)
+    known, n_infinite = u[np.isfinite(u)], int(np.isinf(u).sum())
+    floor = log_floor(u) if log else None
+    edges = _edges(known, size, floor)
+    counts, _ = np.histogram(known if floor is None else np.maximum(known, floor), edges)
+    ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
+    if floor is not None:
+        ax.set_xscale("log")
+    if n_infinite:
+        last = edges[-1] - edges[-2] if floor is None else edges[-1] * (edges[-1] / edges[-2] - 1)
+        left, width = edges[-1] + last, 2 * last
+        ax.bar(left, n_infinite, width, align="edge", color="white", edgecolor=GREY, hatch="///")
+    if tolerance is not None:
+        share = percent(float(np.mean(u <= tolerance)))
+        label = f"{_tolerance(tolerance, unit)}, {share} of rows at or below"
+        ax.axvline(tolerance, color=BLACK, linestyle="--", linewidth=1.2, label=label)
+        ax.legend(loc="upper right")
+    infinite = infinity_note(n_infinite, len(u), "hatched bar")
+    moved = floor is not None and bool((known < floor).any())
+    note = floor_note(floor) if floor is not None and moved else ""
+    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), infinite, note))
+    ax.set_ylabel("rows")
+    ax.xaxis.set_major_formatter(number)
+    ax.yaxis.set_major_formatter(number)
+    return ax
+
+
+def reasons(
+    names: Sequence[Any],
+    factors: ArrayLike,
+    *,
+    most: int = 10,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw by which factor each signal raises or lowers one row's bound, largest effect on top.
+
+    A factor of 1.8 raises the bound by 80 %, one of 0.5 halves it. The `most` strongest are drawn,
+    and the others together as their product.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.reasons(["carat", "prediction"], [1.8, 0.6])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['carat', 'prediction']
+    """
+    (values,) = finite(factors=factors)
+    if len(names) != len(values):
+        raise ValueError(f"one name per factor: got {len(names)} names, {len(values)} factors.")
+    if not (values > 0).all():
+        raise ValueError(f"factors multiply a bound and are positive; got {values.min():g}.")
+    top = check_count(most, "most")
+    order = np.argsort(-np.abs(np.log(values)), kind="stable")
+    chosen, rest = order[:top], order[top:]
+    shown = [float(values[i]) for i in chosen]
+    labels = [literal(names[i]) for i in chosen]
+    if len(rest):
+        shown.append(float(np.exp(np.log(values[rest]).sum())))
+        labels.append(f"({len(rest)} others)")
+    ax = new_axes(ax)
+    for place, factor in enumerate(shown):
+        raised = factor >= 1
+        colour, hatch = (VERMILION, "") if raised else (BLUE, "///")
+        style: Style = {"facecolor": colour, "edgecolor": "white", "hatch": hatch}
+        ax.barh(place, factor - 1, left=1.0, height=0.7, **style)
+        offset, side = (4, "left") if raised else (-4, "right")
+        place_text: Style = {"xytext": (offset, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(f"×{factor:.3g}", (factor, place), ha=side, **place_text)  # noqa: RUF001  # the sign of multiplication is meant
+    ax.axvline(1.0, color=BLACK, linewidth=1)
+    ax.set_xscale("log")
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.margins(x=0.25)  # room for the numbers
+    _factor_ticks(ax, np.array([*shown, 1.0]))
+    ax.set_xlabel("factor on the bound (1 = no effect)")
+    return ax
+
+
+def _factor_ticks(ax: "Axes", shown: FloatArray) -> None:
+    """Put a few round factors on the axis; a short logarithmic axis would have none of its own."""
+    low, high = np.log2(shown.min()), np.log2(shown.max())
+    step = 1.0 if high - low > 1 else 0.5 if high - low > 0.4 else 0.125
+    step = max(step, np.ceil((high - low) / 6))
+    ticks = 2.0 ** (step * np.arange(np.floor(low / step), np.ceil(high / step) + 1))
+    low_end, high_end = ax.get_xlim()
+    kept = [float(tick) for tick in ticks if low_end <= tick <= high_end]
+    ax.set_xticks(kept, [f"{tick:.3g}" for tick in kept])
+    ax.set_xticks([], minor=True)
+
+
+def _points(
+    ax: "Axes", x: FloatArray, y: FloatArray, rows: np.ndarray, colour: str, marker: str
+) -> None:
+    """Scatter rows; those with an infinite x stand on the edge of the picture."""
+    style: Style = {
+        "s": 8 if marker == "o" else 12,
+        "marker": marker,
+        "color": colour,
+        "alpha": 0.45,
+        "linewidths": 0,
+        "rasterized": True,  # thousands of points would make a vector file slow
+    }
+    known = rows & np.isfinite(x)
+    ax.scatter(x[known], y[known], **style)
+    edge = rows & np.isinf(x)
+    if edge.any():
+        place = np.where(x[edge] > 0, 1.0, 0.0)  # in shares of the width
+        style |= {"clip_on": False, "zorder": 4}
+        ax.scatter(place, y[edge], transform=ax.get_yaxis_transform(), **style)
+
+
+def _tolerance_lines(ax: "Axes", z: FloatArray, u: FloatArray, tau: float, unit: str) -> None:
+    style: Style = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+    ax.axhline(tau, **style)
+    ax.axvline(tau, **style, label=_tolerance(tau, unit))
+    joint = float(np.mean((z > tau) & (u <= tau)))
+    ax.plot([], [], " ", label=f"accepted, yet above tau: {percent(joint)}")
+
+
+def _tolerance(tau: float, unit: str) -> str:
+    return f"tau = {number(tau)}{f' {literal(unit)}' if unit else ''}"
+
+
+def _square_limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:
+    """Scale both axes and draw the diagonal across the whole picture."""
+    known = x[np.isfinite(x)] if np.isfinite(x).any() else y
+    left, right, bottom, top = (float(v) for v in (known.min(), known.max(), y.min(), y.max()))
+    if floor is None:
+        room = 0.04 * max(right - left, top - bottom) or 1.0
+        ax.set(xlim=(left - room, right + room), ylim=(bottom - room, top + room))
+        ax.axline((0, 0), slope=1, color=BLACK, linewidth=1, zorder=3)
+    else:
+        limits = {"xlim": (left / 1.3, right * 1.3), "ylim": (bottom / 1.3, top * 1.3)}
+        ax.set(xscale="log", yscale="log", **limits)
+        ends = (floor / 10, 10 * max(right, top))
+        ax.plot(ends, ends, color=BLACK, linewidth=1, zorder=3, scalex=False, scaley=False)
+    ax.xaxis.set_major_formatter(number)
+    ax.yaxis.set_major_formatter(number)
+
+
+def _edges(known: FloatArray, n_bins: int, floor: float | None) -> FloatArray:
+    """Bin edges over the finite bounds; a unit wide where there are none, or only one value."""
+    if not len(known):
+        return np.linspace(0.0, 1.0, n_bins + 1)
+    if floor is None:
+        return np.asarray(np.histogram_bin_edges(known, n_bins))
+    low, high = max(float(known.min()), floor), float(known.max())
+    return np.geomspace(low, high if high > low else 2 * low, n_bins + 1)

@@ -1,0 +1,181 @@
+"""Is the bound as often right as it says: along the bound, in groups, and over the whole law."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binom
+
+from locuscore._validation import check_count, check_same_length, one_alpha
+from locuscore.metrics import LocalCoverage, local_coverage
+from locuscore.plots._style import (
+    BLACK,
+    BLUE,
+    GREY,
+    PALE,
+    Style,
+    bound_name,
+    in_units,
+    literal,
+    losses_and_bounds,
+    new_axes,
+    number,
+    shares_on,
+    with_notes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OTHERS = "(others)"
+
+
+def coverage_by_bound(
+    losses: ArrayLike,
+    bound: ArrayLike,
+    *,
+    alpha: float,
+    unit: str = "",
+    n_bins: int = 10,
+    delta: float = 0.05,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the share of losses within their bound, from the smallest bounds to the largest.
+
+    Each bin has an exact interval of level ``1 - delta`` (see `metrics.local_coverage`); the line
+    is at ``1 - alpha``. Theorem 1 is about all rows together: bins may lie off the line, and show
+    where the bound is too tight or too generous.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import plots
+    >>> bound = np.arange(100.0)
+    >>> ax = plots.coverage_by_bound(0.9 * bound, bound, alpha=0.1, unit="dollars")
+    >>> len(ax.get_xticks())
+    10
+    """
+    z, u = losses_and_bounds(losses, bound)
+    target = 1 - one_alpha(alpha)
+    local = local_coverage(z, u, u, n_bins=check_count(n_bins, "n_bins"), delta=delta)
+    ax = new_axes(ax)
+    places = np.arange(len(local.n_rows))
+    ax.axhline(target, **_target_line(target))
+    _with_intervals(ax, places, local, "y", delta)
+    names = [number(float(f"{top:.3g}")) for top in local.group]
+    ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
+    name = in_units(bound_name(alpha), unit)
+    ax.set_xlabel(with_notes(name, f"{len(places)} bins of equal size, each up to the value shown"))
+    ax.set_ylabel("losses within their bound")
+    _share_limits(ax, local, target, "y")
+    ax.legend(loc="lower left")
+    return ax
+
+
+def coverage_by_group(
+    losses: ArrayLike,
+    bound: ArrayLike,
+    groups: ArrayLike,
+    *,
+    alpha: float,
+    most: int = 30,
+    delta: float = 0.05,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the share of losses within their bound in each group, largest group on top.
+
+    Each group has an exact interval of level ``1 - delta``; the line is at ``1 - alpha``. Beyond
+    the `most` largest groups the rest is drawn as one.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.coverage_by_group([1, 5, 2], [2, 4, 3], ["a", "b", "b"], alpha=0.1)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['b (2 rows)', 'a (1 rows)']
+    """
+    z, u = losses_and_bounds(losses, bound)
+    target, n_most = 1 - one_alpha(alpha), check_count(most, "most")
+    every = local_coverage(z, u, groups, delta=delta)
+    size = np.argsort(-every.n_rows, kind="stable")
+    place_of = np.empty(len(size), dtype=np.int64)
+    place_of[size] = np.arange(len(size))
+    rank = place_of[np.searchsorted(every.group, np.asarray(groups))]
+    local = local_coverage(z, u, np.minimum(rank, n_most), delta=delta)
+    names = [literal(every.group[i]) for i in size[:n_most]]
+    names += [OTHERS] if len(size) > n_most else []
+    ax = new_axes(ax)
+    places = np.arange(len(names))
+    ax.axvline(target, **_target_line(target))
+    _with_intervals(ax, places, local, "x", delta)
+    labels = [f"{name} ({n:,} rows)" for name, n in zip(names, local.n_rows, strict=True)]
+    ax.set_yticks(places, labels)
+    ax.set_ylim(len(places) - 0.5, -0.5 - 0.2 * len(places))  # the legend lies above the groups
+    ax.set_xlabel("losses within their bound")
+    _share_limits(ax, local, target, "x")
+    ax.legend(loc="upper left", framealpha=0.9, edgecolor="white")
+    return ax
+
+
+def pit_histogram(tails: ArrayLike, *, n_bins: int = 20, ax: "Axes | None" = None) -> "Axes":
+    """Draw a histogram of ``1 - P(Z >= z | x)``; flat where the law of the loss is right.
+
+    The shaded band holds the height of one bar in 95 of 100 samples from the right law. High bars
+    on the right: losses are larger than the law expects; on both sides: it is too narrow; in the
+    middle: too wide. Calibration corrects the bound, not this picture. For laws with atoms pass
+    `metrics.randomized_tails`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import plots
+    >>> ax = plots.pit_histogram(np.linspace(0, 1, 101), n_bins=4)
+    >>> ax.get_ylabel()
+    'rows'
+    """
+    (values,) = check_same_length(tails=tails)
+    if np.any((values < 0) | (values > 1)):
+        raise ValueError(
+            f"tails are probabilities; got values from {values.min()} to {values.max()}."
+        )
+    size = check_count(n_bins, "n_bins")
+    counts, edges = np.histogram(1 - values, size, (0.0, 1.0))
+    low, high = binom(len(values), 1 / size).ppf([0.025, 0.975])
+    ax = new_axes(ax)
+    ax.axhspan(low, high, color=PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
+    ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
+    expected = len(values) / size
+    ax.axhline(expected, color=BLACK, linestyle="--", linewidth=1.2, label="the right law")
+    ax.set(xlim=(0, 1), ylim=(0, 1.25 * max(counts.max(), high)))
+    ax.set_xlabel("probability transform $P(Z < z\\,|\\,x)$ of the realised loss")
+    ax.set_ylabel("rows")
+    ax.yaxis.set_major_formatter(number)
+    ax.legend(loc="upper center", ncols=2, frameon=False)
+    return ax
+
+
+def _target_line(target: float) -> Style:
+    label = f"1 - alpha = {target:.4g}"
+    return {"color": GREY, "linestyle": "--", "linewidth": 1.2, "label": label}
+
+
+def _with_intervals(
+    ax: "Axes", places: np.ndarray, local: LocalCoverage, along: str, delta: float
+) -> None:
+    """Draw coverage as dots with their intervals, along the x or the y axis."""
+    error = np.vstack([local.coverage - local.low, local.high - local.coverage])
+    style: Style = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5}
+    label = f"coverage, {1 - delta:.0%} interval"
+    if along == "y":
+        ax.errorbar(places, local.coverage, yerr=error, label=label, **style)
+    else:
+        ax.errorbar(local.coverage, places, xerr=error, label=label, **style)
+
+
+def _share_limits(ax: "Axes", local: LocalCoverage, target: float, along: str) -> None:
+    """Zoom to where the intervals are; shares end at 1."""
+    lowest = min(float(local.low.min()), target)
+    room = 0.08 * (1 - lowest) + 0.005
+    ends = (max(lowest - 3 * room, -0.02), 1 + room) if along == "y" else (lowest - room, 1 + room)
+    ax.set(**{f"{along}lim": ends})
+    shares_on(ax.yaxis if along == "y" else ax.xaxis)

@@ -1,0 +1,210 @@
+"""Along the input: the four panels of the paper's Figure 1, and where gamma is small."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._protocols import FloatArray
+from locuscore._validation import as_floats, check_same_length, one_tau
+from locuscore.plots._style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PALE,
+    VERMILION,
+    Style,
+    bound_name,
+    finite,
+    in_units,
+    infinity_note,
+    new_axes,
+    number,
+    percent,
+    with_notes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def fit_panel(
+    x: ArrayLike,
+    y: ArrayLike,
+    grid: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    mean: ArrayLike | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the data, the prediction along a grid, and the true mean if known (Figure 1a).
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.fit_panel([0.1, 0.6], [1.0, 2.0], [0, 1], [1.0, 2.2], mean=[1.0, 2.0])
+    >>> len(ax.lines)
+    3
+    """
+    _dots(ax := new_axes(ax), *finite(x=x, y=y))
+    if mean is not None:
+        along, truth = _along(grid, mean=mean)
+        ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label="true mean")
+    along, g = _along(grid, prediction=prediction)
+    ax.plot(along, g, color=VERMILION, linewidth=1.8, label="prediction $g(x)$")
+    ax.set(xlabel="x", ylabel="target y")
+    ax.legend(frameon=False)
+    return ax
+
+
+def spread_panel(grid: ArrayLike, sd: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the standard deviation of the target along a grid, which knows no predictor (Figure 1b).
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.spread_panel([0, 1, 2], [0.5, 0.3, 0.4])
+    >>> ax.get_ylabel()
+    'sd(Y | x)'
+    """
+    along, spread = _along(grid, sd=sd)
+    ax = new_axes(ax)
+    ax.plot(along, spread, color=GREEN, linewidth=1.8, label="standard deviation of Y given x")
+    ax.set(xlabel="x", ylabel="sd(Y | x)")
+    ax.set_ylim(0, 1.15 * float(spread.max()) or 1.0)
+    ax.legend(frameon=False)
+    return ax
+
+
+def loss_panel(
+    x: ArrayLike,
+    losses: ArrayLike,
+    grid: ArrayLike,
+    bound: ArrayLike,
+    *,
+    quantile: ArrayLike | None = None,
+    tau: float | None = None,
+    alpha: float | None = None,
+    unit: str = "",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw realised losses, the bound along a grid, its true value if known, and tau (Figure 1c).
+
+    Where the bound is infinite the line is broken, and the label counts such places.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.loss_panel([0.1, 0.6], [0.2, 1.0], [0, 1], [0.5, 1.5], tau=1, unit="minutes")
+    >>> ax.get_ylabel()
+    'loss (minutes)'
+    """
+    tolerance = None if tau is None else one_tau(tau)
+    at, z = finite(x=x, losses=losses)
+    along, u = _finite_first(grid=grid, bound=bound)
+    _dots(ax := new_axes(ax), at, z)
+    if quantile is not None:
+        _, truth = _along(grid, quantile=quantile)
+        name = "true quantile" if alpha is None else f"true {1 - alpha:.0%} quantile"
+        ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label=name)
+    drawn = np.where(np.isfinite(u), u, np.nan)
+    ax.plot(along, drawn, color=BLUE, linewidth=1.8, label=bound_name(alpha))
+    if tolerance is not None:
+        label = f"tau = {number(tolerance)}"
+        ax.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.2, label=label)
+    note = infinity_note(int(np.isinf(u).sum()), len(u), "line broken")
+    ax.set_xlabel(with_notes("x", note))
+    ax.set_ylabel(in_units("loss", unit))
+    ax.set_ylim(bottom=min(0.0, float(z.min())))
+    ax.yaxis.set_major_formatter(number)
+    ax.legend(frameon=False)
+    return ax
+
+
+def rule_panel(
+    x: ArrayLike, y: ArrayLike, accepted: ArrayLike, *, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the data, accepted rows apart from flagged ones (Figure 1d).
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.rule_panel([0.1, 0.6], [1.0, 2.0], [True, False])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['accepted (50.0%)', 'flagged (50.0%)']
+    """
+    at, target, flags = finite(x=x, y=y, accepted=accepted)
+    if not np.isin(flags, (0.0, 1.0)).all():
+        raise ValueError("accepted must hold True or False for each row.")
+    ax = new_axes(ax)
+    share = round(float(flags.mean()), 3)  # rounded once, so that the two add up
+    for rows, colour, marker, label in (
+        (flags == 1, BLUE, ".", f"accepted ({percent(share)})"),
+        (flags == 0, VERMILION, "x", f"flagged ({percent(1 - share)})"),
+    ):
+        ax.plot(at[rows], target[rows], marker, color=colour, markersize=4, label=label)
+    ax.set(xlabel="x", ylabel="target y")
+    ax.legend(frameon=False)
+    return ax
+
+
+def gamma_map(
+    first: ArrayLike,
+    second: ArrayLike,
+    gamma: ArrayLike,
+    *,
+    rows: ArrayLike | None = None,
+    names: tuple[str, str] = ("first feature", "second feature"),
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw gamma over two features; where it is small, data are scarce and the bound is cautious.
+
+    `first` and `second` are ascending grids, `gamma` has shape ``(len(second), len(first))``;
+    `rows`, of shape (n, 2), are drawn as dots: the rows the loss model was fitted on.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.gamma_map([0, 1], [0, 1, 2], [[0.9, 0.5], [0.8, 0.4], [0.7, 0.2]])
+    >>> ax.get_xlabel()
+    'first feature'
+    """
+    (a,), (b,) = finite(first=first), finite(second=second)
+    values = as_floats(gamma, "gamma")
+    if values.shape != (len(b), len(a)):
+        raise ValueError(
+            f"gamma must have one row per value of second and one column per value of first, "
+            f"shape {(len(b), len(a))}; got {values.shape}."
+        )
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("gamma lies between 0 and 1 everywhere, without missing values.")
+    ax = new_axes(ax)
+    mesh = ax.pcolormesh(a, b, values, cmap="cividis", shading="nearest", rasterized=True)
+    figure = ax.get_figure(root=False)
+    if figure is not None:
+        figure.colorbar(mesh, ax=ax, label=r"$\gamma(x)$: smaller is more cautious")
+    if rows is not None:
+        dots = as_floats(rows, "rows")
+        if dots.ndim != 2 or dots.shape[1] != 2:
+            raise ValueError(f"rows must have shape (n, 2); got {dots.shape}.")
+        style: Style = {"markersize": 3, "markeredgecolor": "black", "markeredgewidth": 0.5}
+        ax.plot(*dots.T, "o", color="white", label="rows the loss model was fitted on", **style)
+        ax.legend(loc="upper right", framealpha=0.9)
+    ax.set(xlabel=names[0], ylabel=names[1])
+    return ax
+
+
+def _dots(ax: "Axes", x: FloatArray, y: FloatArray) -> None:
+    ax.plot(x, y, ".", color=PALE, markersize=4, rasterized=True)
+
+
+def _finite_first(**arrays: ArrayLike) -> list[FloatArray]:
+    """Return arrays of one length of which only the later may hold infinite values."""
+    first = next(iter(arrays))
+    finite(**{first: arrays[first]})
+    return check_same_length(**arrays)
+
+
+def _along(grid: ArrayLike, **values: ArrayLike) -> list[FloatArray]:
+    return finite(grid=grid, **values)

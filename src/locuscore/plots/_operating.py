@@ -1,0 +1,248 @@
+"""What is accepted and how much of it is bad: along the acceptance, tau, or the threshold."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._curve import OperatingCurve, operating_curve
+from locuscore._protocols import FloatArray
+from locuscore._validation import check_numbers, check_share, one_alpha, one_tau
+from locuscore.metrics import ExceedanceCurve, exceedance_curve
+from locuscore.plots._style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    Style,
+    in_units,
+    infinity_note,
+    legend_above,
+    literal,
+    log_floor,
+    losses_and_bounds,
+    new_axes,
+    number,
+    percent,
+    series_styles,
+    shares_on,
+    with_notes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+N_TAUS = 400  # tolerances at which a curve is evaluated
+
+
+def exceedance_curves(
+    scores: Mapping[str, ArrayLike],
+    losses: ArrayLike,
+    tau: float,
+    *,
+    unit: str = "",
+    delta: float | None = 0.05,
+    from_acceptance: float = 0.02,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the share of losses above tau among the accepted rows against the share accepted.
+
+    `scores` maps a name to one score per row; small scores are accepted first, and the lower curve
+    ranks better. The first has a band that holds with confidence ``1 - delta`` at all thresholds at
+    once (`operating_curve`); None for no band. Below the share `from_acceptance` a rate is of
+    few rows and mostly noise, and nothing is drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import plots
+    >>> z = np.arange(100.0)
+    >>> ax = plots.exceedance_curves({"good": z, "useless": z % 7}, z, tau=80, unit="dollars")
+    >>> ax.get_ylabel()
+    'losses above 80 dollars among the accepted'
+    """
+    if not isinstance(scores, Mapping) or not scores:
+        raise ValueError("scores must map at least one name to one score per row.")
+    tolerance, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
+    curves: dict[str, OperatingCurve | ExceedanceCurve] = {
+        name: exceedance_curve(score, losses, tolerance)
+        if delta is None or place
+        else operating_curve(score, losses, tolerance, delta)
+        for place, (name, score) in enumerate(scores.items())
+    }
+    ax = new_axes(ax)
+    top = 0.0
+    for (name, curve), style in zip(curves.items(), series_styles(len(curves)), strict=True):
+        enough = curve.acceptance >= least
+        x, y = curve.acceptance[enough], curve.exceedance[enough]
+        ax.plot(x, y, label=literal(name), zorder=2.5 if style["color"] == BLUE else 2, **style)
+        top = max(top, float(y.max(initial=0.0)))
+        if isinstance(curve, OperatingCurve):
+            label = f"{1 - curve.delta:.0%} band, all thresholds at once"
+            shade: Style = {"color": style["color"], "alpha": 0.18, "linewidth": 0}
+            ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **shade)
+    ax.set_xlim(0, 1.01)
+    ax.set_xlabel("rows accepted, lowest scores first")
+    ax.set_ylabel(f"losses above {_amount(tolerance, unit)} among the accepted")
+    shares_on(ax.xaxis)
+    shares_on(ax.yaxis)
+    ax.grid(alpha=0.25)
+    legend_above(ax, 1.02 * top if top > 0 else 1.0)
+    return ax
+
+
+def operating_by_tau(
+    losses: ArrayLike,
+    bound: ArrayLike,
+    *,
+    alpha: float,
+    tau: float | None = None,
+    unit: str = "",
+    log: bool = False,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what the rule ``bound <= tau`` accepts, and how much of it is bad, for every tau.
+
+    Three shares: of rows accepted; of rows accepted with a loss above tau, at most alpha on average
+    (Theorem 3); of losses above tau among the accepted, about which that theorem says nothing. A
+    given `tau` is marked, with its three figures. Infinite bounds are never accepted; the label
+    counts them. `log=True` gives a logarithmic axis of at most four decades.
+
+    Examples
+    --------
+    >>> from locuscore import plots
+    >>> ax = plots.operating_by_tau([1, 5, 2], [2, 4, 3], alpha=0.1, tau=4, unit="dollars")
+    >>> ax.get_xlabel()
+    'tolerance tau (dollars)'
+    """
+    z, u = losses_and_bounds(losses, bound)
+    target = one_alpha(alpha)
+    chosen = None if tau is None else one_tau(tau)
+    known = u[np.isfinite(u)]
+    if not len(known):
+        raise ValueError("all bounds are infinite, so no tau accepts a row; use a larger alpha.")
+    taus = _taus(known, log)
+    if chosen is not None:
+        taus = np.union1d(taus, chosen)
+    accepted, joint = _shares(z, u, taus)
+    given = np.divide(joint, accepted, out=np.full(len(taus), np.nan), where=accepted > 0)
+    ax = new_axes(ax)
+    lines = (
+        ("accepted", accepted, BLUE, "-"),
+        ("above tau if accepted", given, VERMILION, "--"),
+        ("accepted and above tau", joint, GREEN, "-."),
+    )
+    for name, shares, colour, dash in lines:
+        note = ""
+        if chosen is not None:
+            at = float(shares[np.searchsorted(taus, chosen)])
+            note = ": none accepted" if np.isnan(at) else f": {percent(at)}"
+            ax.plot(chosen, at, "o", color=colour, zorder=4)
+        ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
+    ax.axhline(target, color=GREY, linestyle=":", linewidth=1.2, label=f"alpha = {target:g}")
+    if chosen is not None:
+        ax.axvline(chosen, color=BLACK, linewidth=0.8)
+    title = None if chosen is None else f"at tau = {number(chosen)} {literal(unit)}".rstrip()
+    note = infinity_note(len(u) - len(known), len(u), "never accepted")
+    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), note))
+    _finish_shares(ax, title, log)
+    return ax
+
+
+def operating_by_threshold(
+    curve: OperatingCurve,
+    threshold: float | None = None,
+    *,
+    score: str = "score",
+    eta: float | None = None,
+    unit: str = "",
+    log: bool = False,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw acceptance and exceedance with their bands against the threshold of the score.
+
+    `curve` comes from `operating_curve`. A given `threshold` is marked with its figures, and a line
+    shows the share `eta` that is tolerated. `score` is what the horizontal axis is called, `unit`
+    the unit of the loss in which tau is given. `log=True` needs positive scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import operating_curve, plots
+    >>> z = np.arange(200.0)
+    >>> ax = plots.operating_by_threshold(operating_curve(z, z, tau=150), 150, unit="dollars")
+    >>> ax.get_xlabel()
+    'threshold of the score'
+    """
+    if not isinstance(curve, OperatingCurve):
+        raise TypeError(f"curve must come from operating_curve; got {type(curve).__name__}.")
+    if not len(curve.threshold):
+        raise ValueError("the curve has no threshold: every score is infinite.")
+    if log and not curve.threshold[0] > 0:
+        raise ValueError(f"log=True needs positive scores; got {curve.threshold[0]:g}.")
+    place = None
+    if threshold is not None:
+        cut = float(check_numbers(threshold, "threshold"))
+        place = int(np.searchsorted(curve.threshold, cut, side="right")) - 1
+        if place < 0:
+            raise ValueError(
+                f"threshold {cut:g} accepts nothing; the curve starts at {curve.threshold[0]:g}."
+            )
+    ax = new_axes(ax)
+    accepted = (curve.acceptance, curve.acceptance_low, curve.acceptance_high)
+    bad = (curve.exceedance, curve.low, curve.high)
+    above_tau = f"above {_amount(curve.tau, unit)} if accepted"
+    for name, band, colour, dash in (
+        ("accepted", accepted, BLUE, "-"),
+        (above_tau, bad, VERMILION, "--"),
+    ):
+        values, below, above = band
+        shade: Style = {"color": colour, "alpha": 0.18, "linewidth": 0}
+        ax.fill_between(curve.threshold, below, above, step="post", **shade)
+        note = ""
+        if place is not None and threshold is not None:
+            note = f": {values[place]:.1%} ({below[place]:.1%} to {above[place]:.1%})"
+            ax.plot(threshold, values[place], "o", color=colour, zorder=4)
+        style: Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
+        ax.plot(curve.threshold, values, label=name + note, **style)
+    if eta is not None:
+        label = f"eta = {check_share(eta, 'eta'):g}"
+        ax.axhline(eta, color=GREY, linestyle=":", linewidth=1.2, label=label)
+    if threshold is not None:
+        ax.axvline(threshold, color=BLACK, linewidth=0.8)
+    ax.set_xlabel(f"threshold of the {literal(score)}")
+    _finish_shares(ax, f"bands hold at all thresholds with confidence {1 - curve.delta:g}", log)
+    return ax
+
+
+def _shares(z: FloatArray, u: FloatArray, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Share accepted, and accepted with a loss above tau, at each tau; sorts once."""
+    finite = np.isfinite(u)
+    accepted = np.searchsorted(np.sort(u[finite]), taus, side="right")
+    # Accepted and good is where the larger of bound and loss is at most tau.
+    good = np.searchsorted(np.sort(np.maximum(u, z)[finite]), taus, side="right")
+    return accepted / len(z), (accepted - good) / len(z)
+
+
+def _taus(known: FloatArray, log: bool) -> FloatArray:
+    low, high = float(known.min()), float(known.max())
+    if log:
+        return np.geomspace(max(low, log_floor(known)), high, N_TAUS)
+    return np.linspace(min(0.0, low), high, N_TAUS)
+
+
+def _amount(tau: float, unit: str) -> str:
+    return f"{number(tau)} {literal(unit)}" if unit else f"tau = {number(tau)}"
+
+
+def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
+    if log:
+        ax.set_xscale("log")
+    ax.set_yticks(np.linspace(0, 1, 6))
+    shares_on(ax.yaxis)
+    ax.xaxis.set_major_formatter(number)
+    ax.set_ylabel("share of rows")
+    ax.grid(alpha=0.25)
+    legend_above(ax, 1.02, title)

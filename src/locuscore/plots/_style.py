@@ -1,0 +1,124 @@
+"""What all pictures share: a new Axes, colours that stay apart, labels and notes."""
+
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._optional import require
+from locuscore._protocols import FloatArray
+from locuscore._validation import check_losses, check_same_length
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, safe for colour-blind readers.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY, PALE = "#E69F00", "#56B4E9", "#000000", "#666666", "#BBBBBB"
+LINE = 0.06  # height of a line of a legend, as a share of that of the picture
+DECADES = 4  # of a logarithmic axis; smaller values are drawn at its lower end
+
+Style = dict[str, Any]  # keyword arguments of a matplotlib call
+
+# Seven colours and five dashes: 35 series differ, and neighbours differ without colour too.
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def new_axes(ax: "Axes | None") -> "Axes":
+    """Return the given Axes, or those of a new figure that pyplot knows."""
+    if ax is None:
+        _, ax = require("matplotlib.pyplot", extra="plot").subplots(layout="constrained")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def series_styles(n: int) -> list[Style]:
+    """Colour, dash and width of n lines; the first stands out."""
+    pairs = islice(zip(cycle(_COLOURS), cycle(_DASHES), strict=False), n)
+    return [
+        {"color": colour, "linestyle": dash, "linewidth": 1.5 if i else 2.2}
+        for i, (colour, dash) in enumerate(pairs)
+    ]
+
+
+def losses_and_bounds(losses: ArrayLike, bound: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return finite losses, and bounds that may be infinite, of one length."""
+    z, u = check_same_length(losses=losses, bound=bound)
+    return check_losses(z, len(z), "losses"), u
+
+
+def finite(**arrays: ArrayLike) -> list[FloatArray]:
+    """Return arrays of one length without missing or infinite values."""
+    values = check_same_length(**arrays)
+    for name, array in zip(arrays, values, strict=True):
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"{name} has {int(np.isinf(array).sum())} infinite values; remove them first."
+            )
+    return values
+
+
+def literal(text: Any) -> str:
+    """Return text in which a dollar sign is a dollar sign, not the start of a formula."""
+    return str(text).replace("$", r"\$")
+
+
+def in_units(text: str, unit: str) -> str:
+    """Return a label with the unit of the loss behind it."""
+    return f"{text} ({literal(unit)})" if unit else text
+
+
+def bound_name(alpha: float | None) -> str:
+    """Return what a bound is called, with its alpha if that is known."""
+    return "bound $U(x)$" if alpha is None else f"bound $U_{{{alpha:g}}}(x)$"
+
+
+def number(value: float, _: float | None = None) -> str:
+    """Return a number as people write it: 1,250 and 0.05."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{share:.1%}"
+
+
+def shares_on(axis: Any) -> None:
+    """Label an axis of shares in percent."""
+    axis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+
+
+def legend_above(ax: "Axes", top: float, title: str | None = None) -> None:
+    """Put the legend into the picture, and end the y axis so high that nothing lies under it.
+
+    A legend outside would cover the title that people set later.
+    """
+    n_lines = len(ax.get_legend_handles_labels()[0]) + (title is not None)
+    ax.set_ylim(0.0, top / (1 - LINE * (n_lines + 0.5)))
+    place: Style = {"framealpha": 0.9, "edgecolor": "white", "alignment": "left"}
+    ax.legend(title=title, loc="upper left", **place)
+
+
+def log_floor(*values: FloatArray) -> float:
+    """Lower end of a logarithmic axis: a power of ten, four decades below the largest value."""
+    top = max((float(v[np.isfinite(v)].max(initial=0.0)) for v in values), default=0.0)
+    if not top > 0:
+        raise ValueError("log=True needs at least one positive finite value; leave it out.")
+    return float(10.0 ** np.ceil(np.log10(top) - DECADES))
+
+
+def floor_note(floor: float) -> str:
+    """Say that small values were moved up to the end of the axis."""
+    return f"values below {number(floor)} drawn there"
+
+
+def infinity_note(n_infinite: int, n_rows: int, where: str) -> str:
+    """Say how many bounds are infinite and where they are drawn; nothing if there are none."""
+    return f"{n_infinite:,} of {n_rows:,} bounds are infinite: {where}" if n_infinite else ""
+
+
+def with_notes(label: str, *notes: str) -> str:
+    """Return a label with each note on a line of its own."""
+    return "\n".join([label, *(note for note in notes if note)])
