@@ -1,7 +1,7 @@
 """README.md and docs/: code runs, commands and links are real, every public name is there.
 
-```python blocks run in order, page by page, and so do the commands of ```sh blocks. ```py blocks are
-shown only: they need a package, a server or a cluster that the tests do not have.
+Blocks of `python` run in order, page by page, and so do the commands of `sh` blocks. Blocks of `py`
+are shown only: they need a package, a server or a cluster that the tests do not have.
 """
 
 import ast
@@ -120,6 +120,7 @@ def test_code_that_is_only_shown_is_python(page):
 def parse_command(arguments):
     """Look up command and options as the command line would, without running anything."""
     import typer
+
     from locuscore.cli._app import app
 
     command = typer.main.get_command(app)
