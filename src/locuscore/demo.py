@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from locuscore import plots
 from locuscore._demo_measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore._optional import require
-from locuscore.metrics import exceedance_curve
 
 __all__ = [
     "Measured",
@@ -21,9 +19,6 @@ __all__ = [
     "show",
     "summary",
 ]
-
-# Okabe and Ito's palette, safe for colour-blind readers.
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
 
 
 def run(
@@ -91,10 +86,32 @@ def draw(m: Measured, path: Path) -> Path:
         figsize=(12, 5.4), layout="constrained"
     )
     left, right = figure.subplots(1, 2)
-    _draw_bounds(left, m)
-    _draw_curves(right, m)
+    alpha, tau, unit = m.setting.alpha, m.setting.tau, "dollars"
+    about: dict[str, Any] = {"alpha": alpha, "tau": tau, "unit": unit}
+    # So few points that the file stays small; it is the README's picture too.
+    plots.bound_against_loss(m.loss, m.bound, **about, log=True, max_points=3_000, ax=left)
+    left.set_title("Every diamond has its own bound")
+    scores = {
+        "Locus, exceedance": m.exceedance,
+        "spread of the forest's trees": m.spread,
+        "sd(Y | x)": m.label_sd,
+        "isolation forest": m.outlier,
+    }
+    plots.exceedance_curves(scores, m.loss, tau, unit=unit, ax=right)
+    figures = summary(m)
+    point = figures["accepted"], figures["conditional"]["locus"]
+    right.plot(*point, "o", color="black", zorder=4)
+    right.annotate(
+        f"$U_{{{alpha:g}}}$ at most {tau:,.0f} dollars",
+        point,
+        xytext=(-24, 36),
+        textcoords="offset points",
+        ha="right",
+        arrowprops={"arrowstyle": "-", "color": "black"},
+    )
+    right.set_title("Which predictions to trust: lower is better")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=140)
+    figure.savefig(path, dpi=110)
     return path
 
 
@@ -180,66 +197,3 @@ def _rule_table(m: Measured, figures: dict[str, Any]) -> Any:
             style="bold" if key == "locus" else None,
         )
     return table
-
-
-def _draw_bounds(ax: Any, m: Measured) -> None:
-    tau, loss, missed = m.setting.tau, np.maximum(m.loss, 1.0), m.loss > m.bound
-    bottom, top = 0.4, 2.0 * max(loss.max(), m.bound.max())
-    ax.plot([bottom, top], [bottom, top], color="black", linewidth=1, zorder=3)
-    for rows, colour, label in (
-        (~missed, BLUE, f"within the bound ({np.mean(~missed):.1%})"),
-        (missed, ORANGE, f"above the bound ({np.mean(missed):.1%})"),
-    ):
-        ax.scatter(m.bound[rows], loss[rows], s=5, color=colour, alpha=0.35, linewidths=0)
-        ax.scatter([], [], s=30, color=colour, label=label)
-    ax.axvline(tau, color=GREY, linestyle="--", linewidth=1)
-    ax.axhline(tau, color=GREY, linestyle="--", linewidth=1)
-    ax.set(xscale="log", yscale="log", xlim=(0.8 * m.bound.min(), top), ylim=(bottom, top))
-    joint = summary(m)["joint"]["locus"]
-    note = f"accepted and above {_dollars(tau)}:\n{joint:.1%} (at most {m.setting.alpha:.0%})"
-    ax.text(tau / 1.1, top / 1.3, note, ha="right", va="top")
-    ax.text(tau / 1.1, 1.2 * bottom, "accepted", ha="right", color=GREY)
-    ax.text(tau * 1.1, 1.2 * bottom, "flagged", ha="left", color=GREY)
-    ax.set_xlabel(f"bound $U_{{{m.setting.alpha:g}}}(x)$, dollars")
-    ax.set_ylabel(f"realised error, dollars (below {_dollars(1)} drawn there)")
-    ax.set_title("Every diamond has its own bound")
-    ax.xaxis.set_major_formatter(_dollars)
-    ax.yaxis.set_major_formatter(_dollars)
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.09), framealpha=1.0)
-
-
-def _draw_curves(ax: Any, m: Measured) -> None:
-    tau, name = _dollars(m.setting.tau), f"$U_{{{m.setting.alpha:g}}}$"
-    scores = (
-        (f"Locus, exceedance at {tau}", m.exceedance, BLUE, "-"),
-        (f"Locus, bound {name}", m.bound, GREEN, "--"),
-        ("spread of the forest's trees", m.spread, PURPLE, "-."),
-        ("sd(Y | x)", m.label_sd, ORANGE, (0, (3, 1, 1, 1, 1, 1))),
-        ("isolation forest", m.outlier, GREY, ":"),
-    )
-    for label, score, colour, style in scores:
-        curve = exceedance_curve(score, m.loss, m.setting.tau)
-        enough = curve.acceptance >= 0.05  # fewer rows give a rate that is mostly noise
-        x, y = 100 * curve.acceptance[enough], 100 * curve.exceedance[enough]
-        ax.plot(x, y, color=colour, linestyle=style, label=label)
-    figures = summary(m)
-    point = 100 * figures["accepted"], 100 * figures["conditional"]["locus"]
-    ax.plot(*point, "o", color="black", zorder=4)
-    ax.annotate(
-        f"accept where {name} is at most {tau}",
-        point,
-        xytext=(-14, 30),
-        textcoords="offset points",
-        ha="right",
-        arrowprops={"arrowstyle": "-", "color": GREY},
-    )
-    ax.set(xlim=(0, 101), ylim=(0, None))
-    ax.set_xlabel("predictions accepted, % (lowest scores first)")
-    ax.set_ylabel(f"errors above {tau} among accepted, %")
-    ax.set_title("Which predictions to trust: lower is better")
-    ax.grid(alpha=0.25)
-    ax.legend(loc="upper left")
-
-
-def _dollars(value: float, _: int | None = None) -> str:
-    return f"\\${value:,.0f}"

@@ -19,6 +19,7 @@ from locuscore.plots._style import (
     floor_note,
     in_units,
     infinity_note,
+    legend_above,
     literal,
     log_floor,
     losses_and_bounds,
@@ -40,7 +41,7 @@ def bound_against_loss(
     tau: float | None = None,
     unit: str = "",
     log: bool = False,
-    max_points: int = 20_000,
+    max_points: int = 5_000,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw each row's realised loss against its bound; the diagonal separates covered from not.
@@ -48,7 +49,7 @@ def bound_against_loss(
     With `tau`, lines at the tolerance split the rows accepted (``bound <= tau``) from those
     flagged, and the share accepted and yet above tau is given (Theorem 3). Shares in the legend are
     of all rows; of more than `max_points` rows a random sample is drawn, and the label says so.
-    Infinite bounds stand at the right edge. `log=True` gives both axes four decades.
+    Infinite bounds stand at the right edge. `log=True` gives both axes about four decades.
 
     Examples
     --------
@@ -60,8 +61,8 @@ def bound_against_loss(
     z, u = losses_and_bounds(losses, bound)
     most = check_count(max_points, "max_points")
     tolerance = None if tau is None else one_tau(tau)
-    ax = new_axes(ax)
     floor = log_floor(z, u) if log else None
+    ax = new_axes(ax)
     x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
     shown = np.ones(len(z), dtype=bool)
     if len(z) > most:
@@ -75,15 +76,14 @@ def bound_against_loss(
         _points(ax, x, y, rows & shown, colour, marker)
         ax.plot([], [], marker, color=colour, markersize=5, label=label)
     if tolerance is not None:
-        _tolerance_lines(ax, z, u, tolerance, unit)
-    _square_limits(ax, x, y, floor)
+        _tolerance_lines(ax, z, u, tolerance, unit, alpha)
+    _limits(ax, x, y, floor)
     moved = floor is not None and bool((np.minimum(z, u) < floor).any())
     sample = f"{most:,} of {len(z):,} rows drawn" if len(z) > most else ""
     infinite = infinity_note(int(np.isinf(u).sum()), len(u), "right edge")
     notes = (infinite, sample, floor_note(floor) if floor is not None and moved else "")
     ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), *notes))
     ax.set_ylabel(in_units("realised loss", unit))
-    ax.legend(loc="upper left", framealpha=0.9)
     return ax
 
 
@@ -111,10 +111,10 @@ def bound_distribution(
     (u,) = check_same_length(bound=bound)
     size = check_count(n_bins, "n_bins")
     tolerance = None if tau is None else one_tau(tau)
-    ax = new_axes(ax)
     known, n_infinite = u[np.isfinite(u)], int(np.isinf(u).sum())
     floor = log_floor(u) if log else None
     edges = _edges(known, size, floor)
+    ax = new_axes(ax)
     counts, _ = np.histogram(known if floor is None else np.maximum(known, floor), edges)
     ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
     if floor is not None:
@@ -222,31 +222,35 @@ def _points(
         ax.scatter(place, y[edge], transform=ax.get_yaxis_transform(), **style)
 
 
-def _tolerance_lines(ax: "Axes", z: FloatArray, u: FloatArray, tau: float, unit: str) -> None:
+def _tolerance_lines(
+    ax: "Axes", z: FloatArray, u: FloatArray, tau: float, unit: str, alpha: float | None
+) -> None:
     style: Style = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
     ax.axhline(tau, **style)
     ax.axvline(tau, **style, label=_tolerance(tau, unit))
     joint = float(np.mean((z > tau) & (u <= tau)))
-    ax.plot([], [], " ", label=f"accepted, yet above tau: {percent(joint)}")
+    promise = "" if alpha is None else f" (at most {100 * alpha:g}%)"
+    ax.plot([], [], " ", label=f"accepted, yet above tau: {percent(joint)}{promise}")
 
 
 def _tolerance(tau: float, unit: str) -> str:
     return f"tau = {number(tau)}{f' {literal(unit)}' if unit else ''}"
 
 
-def _square_limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:
-    """Scale both axes and draw the diagonal across the whole picture."""
+def _limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:
+    """Scale both axes, draw the diagonal across the whole picture and place the legend."""
     known = x[np.isfinite(x)] if np.isfinite(x).any() else y
     left, right, bottom, top = (float(v) for v in (known.min(), known.max(), y.min(), y.max()))
     if floor is None:
-        room = 0.04 * max(right - left, top - bottom) or 1.0
-        ax.set(xlim=(left - room, right + room), ylim=(bottom - room, top + room))
+        wide, high = 0.04 * (right - left) or 1.0, 0.04 * (top - bottom) or 1.0
+        ax.set_xlim(left - wide, right + wide)
         ax.axline((0, 0), slope=1, color=BLACK, linewidth=1, zorder=3)
+        legend_above(ax, bottom - high, top + high)
     else:
-        limits = {"xlim": (left / 1.3, right * 1.3), "ylim": (bottom / 1.3, top * 1.3)}
-        ax.set(xscale="log", yscale="log", **limits)
-        ends = (floor / 10, 10 * max(right, top))
+        ax.set(xscale="log", yscale="log", xlim=(left / 1.3, right * 1.3))
+        ends = (floor / 10, 100 * max(right, top))
         ax.plot(ends, ends, color=BLACK, linewidth=1, zorder=3, scalex=False, scaley=False)
+        legend_above(ax, bottom / 1.3, top * 1.3)
     ax.xaxis.set_major_formatter(number)
     ax.yaxis.set_major_formatter(number)
 

@@ -47,11 +47,13 @@ def fit_panel(
     >>> len(ax.lines)
     3
     """
-    _dots(ax := new_axes(ax), *finite(x=x, y=y))
-    if mean is not None:
-        along, truth = _along(grid, mean=mean)
+    at, target = finite(x=x, y=y)
+    along, g = finite(grid=grid, prediction=prediction)
+    truth = None if mean is None else finite(grid=grid, mean=mean)[1]
+    ax = new_axes(ax)
+    _dots(ax, at, target)
+    if truth is not None:
         ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label="true mean")
-    along, g = _along(grid, prediction=prediction)
     ax.plot(along, g, color=VERMILION, linewidth=1.8, label="prediction $g(x)$")
     ax.set(xlabel="x", ylabel="target y")
     ax.legend(frameon=False)
@@ -68,7 +70,7 @@ def spread_panel(grid: ArrayLike, sd: ArrayLike, *, ax: "Axes | None" = None) ->
     >>> ax.get_ylabel()
     'sd(Y | x)'
     """
-    along, spread = _along(grid, sd=sd)
+    along, spread = finite(grid=grid, sd=sd)
     ax = new_axes(ax)
     ax.plot(along, spread, color=GREEN, linewidth=1.8, label="standard deviation of Y given x")
     ax.set(xlabel="x", ylabel="sd(Y | x)")
@@ -102,10 +104,12 @@ def loss_panel(
     """
     tolerance = None if tau is None else one_tau(tau)
     at, z = finite(x=x, losses=losses)
-    along, u = _finite_first(grid=grid, bound=bound)
-    _dots(ax := new_axes(ax), at, z)
-    if quantile is not None:
-        _, truth = _along(grid, quantile=quantile)
+    finite(grid=grid)
+    along, u = check_same_length(grid=grid, bound=bound)
+    truth = None if quantile is None else finite(grid=grid, quantile=quantile)[1]
+    ax = new_axes(ax)
+    _dots(ax, at, z)
+    if truth is not None:
         name = "true quantile" if alpha is None else f"true {1 - alpha:.0%} quantile"
         ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label=name)
     drawn = np.where(np.isfinite(u), u, np.nan)
@@ -179,15 +183,15 @@ def gamma_map(
         )
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("gamma lies between 0 and 1 everywhere, without missing values.")
+    dots = None if rows is None else as_floats(rows, "rows")
+    if dots is not None and (dots.ndim != 2 or dots.shape[1] != 2):
+        raise ValueError(f"rows must have shape (n, 2); got {dots.shape}.")
     ax = new_axes(ax)
     mesh = ax.pcolormesh(a, b, values, cmap="cividis", shading="nearest", rasterized=True)
     figure = ax.get_figure(root=False)
     if figure is not None:
         figure.colorbar(mesh, ax=ax, label=r"$\gamma(x)$: smaller is more cautious")
-    if rows is not None:
-        dots = as_floats(rows, "rows")
-        if dots.ndim != 2 or dots.shape[1] != 2:
-            raise ValueError(f"rows must have shape (n, 2); got {dots.shape}.")
+    if dots is not None:
         style: Style = {"markersize": 3, "markeredgecolor": "black", "markeredgewidth": 0.5}
         ax.plot(*dots.T, "o", color="white", label="rows the loss model was fitted on", **style)
         ax.legend(loc="upper right", framealpha=0.9)
@@ -197,14 +201,3 @@ def gamma_map(
 
 def _dots(ax: "Axes", x: FloatArray, y: FloatArray) -> None:
     ax.plot(x, y, ".", color=PALE, markersize=4, rasterized=True)
-
-
-def _finite_first(**arrays: ArrayLike) -> list[FloatArray]:
-    """Return arrays of one length of which only the later may hold infinite values."""
-    first = next(iter(arrays))
-    finite(**{first: arrays[first]})
-    return check_same_length(**arrays)
-
-
-def _along(grid: ArrayLike, **values: ArrayLike) -> list[FloatArray]:
-    return finite(grid=grid, **values)

@@ -89,7 +89,7 @@ def exceedance_curves(
     shares_on(ax.xaxis)
     shares_on(ax.yaxis)
     ax.grid(alpha=0.25)
-    legend_above(ax, 1.02 * top if top > 0 else 1.0)
+    legend_above(ax, 0.0, 1.02 * top if top > 0 else 1.0)
     return ax
 
 
@@ -182,6 +182,8 @@ def operating_by_threshold(
         raise ValueError("the curve has no threshold: every score is infinite.")
     if log and not curve.threshold[0] > 0:
         raise ValueError(f"log=True needs positive scores; got {curve.threshold[0]:g}.")
+    if eta is not None:
+        check_share(eta, "eta")
     place = None
     if threshold is not None:
         cut = float(check_numbers(threshold, "threshold"))
@@ -208,8 +210,7 @@ def operating_by_threshold(
         style: Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
         ax.plot(curve.threshold, values, label=name + note, **style)
     if eta is not None:
-        label = f"eta = {check_share(eta, 'eta'):g}"
-        ax.axhline(eta, color=GREY, linestyle=":", linewidth=1.2, label=label)
+        ax.axhline(eta, color=GREY, linestyle=":", linewidth=1.2, label=f"eta = {eta:g}")
     if threshold is not None:
         ax.axvline(threshold, color=BLACK, linewidth=0.8)
     ax.set_xlabel(f"threshold of the {literal(score)}")
@@ -245,4 +246,4 @@ def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
     ax.xaxis.set_major_formatter(number)
     ax.set_ylabel("share of rows")
     ax.grid(alpha=0.25)
-    legend_above(ax, 1.02, title)
+    legend_above(ax, 0.0, 1.02, title)

@@ -90,23 +90,27 @@ def shares_on(axis: Any) -> None:
     axis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
 
 
-def legend_above(ax: "Axes", top: float, title: str | None = None) -> None:
-    """Put the legend into the picture, and end the y axis so high that nothing lies under it.
+def legend_above(ax: "Axes", bottom: float, top: float, title: str | None = None) -> None:
+    """Put the legend into the picture, and end the y axis so high that no data lie under it.
 
     A legend outside would cover the title that people set later.
     """
     n_lines = len(ax.get_legend_handles_labels()[0]) + (title is not None)
-    ax.set_ylim(0.0, top / (1 - LINE * (n_lines + 0.5)))
+    stretch = 1 / (1 - LINE * (n_lines + 0.5))
+    if ax.get_yscale() == "log":
+        ax.set_ylim(bottom, bottom * (top / bottom) ** stretch)
+    else:
+        ax.set_ylim(bottom, bottom + (top - bottom) * stretch)
     place: Style = {"framealpha": 0.9, "edgecolor": "white", "alignment": "left"}
     ax.legend(title=title, loc="upper left", **place)
 
 
 def log_floor(*values: FloatArray) -> float:
-    """Lower end of a logarithmic axis: a power of ten, four decades below the largest value."""
+    """Lower end of a logarithmic axis: the power of ten about four decades below the top."""
     top = max((float(v[np.isfinite(v)].max(initial=0.0)) for v in values), default=0.0)
     if not top > 0:
         raise ValueError("log=True needs at least one positive finite value; leave it out.")
-    return float(10.0 ** np.ceil(np.log10(top) - DECADES))
+    return float(10.0 ** np.round(np.log10(top) - DECADES))
 
 
 def floor_note(floor: float) -> str:
