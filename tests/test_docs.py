@@ -131,8 +131,10 @@ def parse_command(arguments):
         command = command.commands[name]
     context = command.make_context(name, [], resilient_parsing=True)
     context.resilient_parsing = False  # so that unknown options are errors
-    _, left, _ = command.make_parser(context).parse_args(args=list(arguments))
+    given, left, _ = command.make_parser(context).parse_args(args=list(arguments))
     assert not left, f"not understood: {left}"
+    missing = [part.name for part in command.params if part.required and not given.get(part.name)]
+    assert not missing, f"missing: {missing}"
 
 
 SHOWN = re.compile(r"`(locuscore [a-z][^`]*)`")
@@ -150,10 +152,16 @@ def test_commands_and_their_options_exist(page):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["fit rows.csv --targett y", "fitt rows.csv", "inspect a.locus b.locus"]
+    "wrong",
+    [
+        "fit rows.csv --targett y -o a.locus",
+        "fitt rows.csv -t y -o a.locus",
+        "fit rows.csv -o a.locus",
+        "inspect a.locus b.locus",
+    ],
 )
 def test_a_wrong_command_would_be_noticed(wrong):
-    with pytest.raises(Exception, match=r"targett|fitt|understood"):
+    with pytest.raises(Exception, match=r"targett|fitt|missing|understood"):
         parse_command(wrong.split())
 
 
@@ -201,7 +209,7 @@ def test_the_reference_has_every_public_name_once(module):
 
 def guarantee_rows():
     text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-    rows = [line.strip("|").split("|") for line in text.splitlines() if "`tests/" in line]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if "(../tests/" in line]
     return [(row[0].strip(), row[-2], row[-1]) for row in rows]
 
 
@@ -212,7 +220,7 @@ def test_a_guarantee_names_its_function_and_its_test(name, functions, test):
         for part in function.split("."):
             found = getattr(found, part)
         assert callable(found)
-    (path,) = re.findall(r"`(tests/[\w/]+\.py)`", test)
+    (path,) = re.findall(r"\(\.\./(tests/guarantees/\w+\.py)\)", test)
     assert (ROOT / path).exists()
 
 
