@@ -69,15 +69,15 @@ for (name, model), (a, b, c, d) in zip(models.items(), axes.T, strict=True):
     plots.rule_panel(X_new[:, 0], y_new, locus.loss_bound(X_new, alpha) <= tau, ax=d)
     a.set_title(name)
 
+for row, letter in zip(axes, "abcd", strict=True):
+    row[0].set_ylabel(f"({letter}) {row[0].get_ylabel()}")
+    for panel in row:
+        panel.label_outer()
+plt.show()
+
 # %%
 # What to see
 # -----------
 # The line misses the wave. Around ``x = 0.5`` the noise is smallest, and yet the line is wrong: its
 # bound is high there and its predictions are flagged. The neighbours fail only where the target is
 # noisy. Row (b) is the same for both, and cannot tell.
-
-for row, letter in zip(axes, "abcd", strict=True):
-    row[0].set_ylabel(f"({letter}) {row[0].get_ylabel()}")
-    for panel in row:
-        panel.label_outer()
-plt.show()

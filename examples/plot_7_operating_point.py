@@ -28,10 +28,9 @@ losses = locus.losses(X_val, y_val)
 # share that is accepted and yet bad is at most ``alpha`` on average (Theorem 3). How much is
 # accepted grows with ``tau``.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 bound = locus.loss_bound(X_val, alpha=0.1)
-plots.operating_by_tau(losses, bound, alpha=0.1, tau=1.0, ax=left)
-left.set_title("The rule: bound at most tau")
+ax = plots.operating_by_tau(losses, bound, alpha=0.1, tau=1.0)
+ax.set_title("The rule: bound at most tau")
 
 # %%
 # Which threshold, for one tolerance?
@@ -42,6 +41,6 @@ left.set_title("The rule: bound at most tau")
 
 curve = operating_curve(locus.exceedance(X_val, tau=1.0), losses, tau=1.0, delta=0.1)
 chosen = curve.threshold[curve.high <= 0.08].max()
-plots.operating_by_threshold(curve, chosen, score="exceedance at tau", eta=0.08, ax=right)
-right.set_title("The rule: exceedance at most a threshold")
+ax = plots.operating_by_threshold(curve, chosen, score="exceedance at tau", eta=0.08)
+ax.set_title("The rule: exceedance at most a threshold")
 plt.show()

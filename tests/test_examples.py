@@ -1,8 +1,10 @@
 """Every script of the gallery runs, uses public names only, and ends with a picture."""
 
 import ast
-import runpy
+import sys
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,6 +13,13 @@ pytestmark = pytest.mark.extra
 
 FOLDER = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("plot_*.py"))
+
+
+def blocks(source):
+    """Parts between the marks of the gallery, each behind as many empty lines as precede it."""
+    lines = source.split("\n")
+    starts = [0, *(i for i, line in enumerate(lines) if line == "# %%"), len(lines)]
+    return ["\n" * a + "\n".join(lines[a:b]) for a, b in pairwise(starts)]
 
 
 def private_names(source):
@@ -70,16 +79,22 @@ def test_script_runs_and_draws(path, monkeypatch, tmp_path):
     monkeypatch.setattr(plt, "show", lambda: None)
     monkeypatch.chdir(tmp_path)
     plt.close("all")
+    module = ModuleType("example")  # a module, so that a class of the script can be pickled
+    monkeypatch.setitem(sys.modules, "example", module)
     try:
-        module = runpy.run_path(str(path))
-        figures = [plt.figure(number) for number in plt.get_fignums()]
-        assert figures
-        for figure in figures:
-            figure.draw_without_rendering()
-            assert all(ax.has_data() for ax in figure.axes)
+        n_figures = 0
+        for block in blocks(path.read_text(encoding="utf-8")):
+            exec(compile(block, str(path), "exec"), module.__dict__)
+            # The gallery takes the pictures after each block, so they must be finished there.
+            for figure in map(plt.figure, plt.get_fignums()):
+                figure.draw_without_rendering()
+                assert all(ax.has_data() for ax in figure.axes)
+                n_figures += 1
+            plt.close("all")
+        assert n_figures
     finally:
         plt.close("all")
-    assert CLAIMS[path.stem](module)
+    assert CLAIMS[path.stem](module.__dict__)
     assert not list(tmp_path.iterdir())  # a script writes nothing
 
 
