@@ -89,7 +89,8 @@ html_theme_options: dict[str, Any] = {
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    # Wide tables get the room of the menu on the right.
+    "secondary_sidebar_items": {"**": ["page-toc"], "docs/guarantees": [], "docs/guide": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
