@@ -396,6 +396,7 @@ BAD = [
     ("score", ONE_LENGTH, lambda: plots.exceedance_curves({"s": TWO}, Z, 1.0)),
     ("tau", "tau is", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=np.inf)),
     ("no bound", "infinite", lambda: plots.operating_by_tau([1.0], [np.inf], alpha=0.1)),
+    ("log tau", "positive tau", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=0, log=True)),
     ("names", "1 names, 2 factors", lambda: plots.reasons(["a"], TWO)),
     ("negative factor", "positive", lambda: plots.reasons(["a", "b"], [1.0, -1.0])),
     ("infinite factor", "1 infinite", lambda: plots.reasons(["a", "b"], [1.0, np.inf])),

@@ -64,10 +64,7 @@ def bound_against_loss(
     floor = log_floor(z, u) if log else None
     ax = new_axes(ax)
     x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
-    shown = np.ones(len(z), dtype=bool)
-    if len(z) > most:
-        shown[:] = False
-        shown[np.random.default_rng(0).choice(len(z), most, replace=False)] = True
+    shown = _sample(len(z), most)
     within = round(float(np.mean(z <= u)), 3)  # rounded once, so that the two add up
     for rows, colour, marker, label in (
         (z <= u, BLUE, "o", f"within the bound ({percent(within)})"),
@@ -127,7 +124,7 @@ def bound_distribution(
         share = percent(float(np.mean(u <= tolerance)))
         label = f"{_tolerance(tolerance, unit)}, {share} of rows at or below"
         ax.axvline(tolerance, color=BLACK, linestyle="--", linewidth=1.2, label=label)
-        ax.legend(loc="upper right")
+        legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
     infinite = infinity_note(n_infinite, len(u), "hatched bar")
     moved = floor is not None and bool((known < floor).any())
     note = floor_note(floor) if floor is not None and moved else ""
@@ -199,6 +196,14 @@ def _factor_ticks(ax: "Axes", shown: FloatArray) -> None:
     kept = [float(tick) for tick in ticks if low_end <= tick <= high_end]
     ax.set_xticks(kept, [f"{tick:.3g}" for tick in kept])
     ax.set_xticks([], minor=True)
+
+
+def _sample(n: int, most: int) -> np.ndarray:
+    """Mark all rows, or a random sample of them that is the same every time."""
+    shown = np.full(n, n <= most)
+    if n > most:
+        shown[np.random.default_rng(0).choice(n, most, replace=False)] = True
+    return shown
 
 
 def _points(

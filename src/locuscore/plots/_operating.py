@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 N_TAUS = 400  # tolerances at which a curve is evaluated
+SHADE: Style = {"color": BLUE, "alpha": 0.18, "linewidth": 0}
 
 
 def exceedance_curves(
@@ -66,25 +67,22 @@ def exceedance_curves(
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("scores must map at least one name to one score per row.")
     tolerance, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
-    curves: dict[str, OperatingCurve | ExceedanceCurve] = {
-        name: exceedance_curve(score, losses, tolerance)
+    curves: list[OperatingCurve | ExceedanceCurve] = [
+        exceedance_curve(score, losses, tolerance)
         if delta is None or place
         else operating_curve(score, losses, tolerance, delta)
-        for place, (name, score) in enumerate(scores.items())
-    }
-    ax = new_axes(ax)
-    top = 0.0
-    for (name, curve), style in zip(curves.items(), series_styles(len(curves)), strict=True):
+        for place, score in enumerate(scores.values())
+    ]
+    ax, top = new_axes(ax), 0.0
+    for name, curve, style in zip(scores, curves, series_styles(len(curves)), strict=True):
         enough = curve.acceptance >= least
         x, y = curve.acceptance[enough], curve.exceedance[enough]
-        ax.plot(x, y, label=literal(name), zorder=2.5 if style["color"] == BLUE else 2, **style)
+        ax.plot(x, y, label=literal(name), **style)
         top = max(top, float(y.max(initial=0.0)))
         if isinstance(curve, OperatingCurve):
             label = f"{1 - curve.delta:.0%} band, all thresholds at once"
-            shade: Style = {"color": style["color"], "alpha": 0.18, "linewidth": 0}
-            ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **shade)
-    ax.set_xlim(0, 1.01)
-    ax.set_xlabel("rows accepted, lowest scores first")
+            ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **SHADE)
+    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first")
     ax.set_ylabel(f"losses above {_amount(tolerance, unit)} among the accepted")
     shares_on(ax.xaxis)
     shares_on(ax.yaxis)
@@ -118,35 +116,25 @@ def operating_by_tau(
     'tolerance tau (dollars)'
     """
     z, u = losses_and_bounds(losses, bound)
-    target = one_alpha(alpha)
-    chosen = None if tau is None else one_tau(tau)
-    known = u[np.isfinite(u)]
-    if not len(known):
-        raise ValueError("all bounds are infinite, so no tau accepts a row; use a larger alpha.")
-    taus = _taus(known, log)
-    if chosen is not None:
-        taus = np.union1d(taus, chosen)
-    accepted, joint = _shares(z, u, taus)
-    given = np.divide(joint, accepted, out=np.full(len(taus), np.nan), where=accepted > 0)
+    target, chosen = one_alpha(alpha), None if tau is None else one_tau(tau)
+    taus = _taus(u, chosen, log)
+    accepted, joint, given = _shares(z, u, taus)
     ax = new_axes(ax)
-    lines = (
+    for name, shares, colour, dash in (
         ("accepted", accepted, BLUE, "-"),
         ("above tau if accepted", given, VERMILION, "--"),
         ("accepted and above tau", joint, GREEN, "-."),
-    )
-    for name, shares, colour, dash in lines:
+    ):
         note = ""
         if chosen is not None:
             at = float(shares[np.searchsorted(taus, chosen)])
             note = ": none accepted" if np.isnan(at) else f": {percent(at)}"
             ax.plot(chosen, at, "o", color=colour, zorder=4)
         ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
-    ax.axhline(target, color=GREY, linestyle=":", linewidth=1.2, label=f"alpha = {target:g}")
-    if chosen is not None:
-        ax.axvline(chosen, color=BLACK, linewidth=0.8)
+    _mark(ax, chosen, "alpha", target)
     title = None if chosen is None else f"at tau = {number(chosen)} {literal(unit)}".rstrip()
-    note = infinity_note(len(u) - len(known), len(u), "never accepted")
-    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), note))
+    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "never accepted")
+    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), infinite))
     _finish_shares(ax, title, log)
     return ax
 
@@ -176,22 +164,9 @@ def operating_by_threshold(
     >>> ax.get_xlabel()
     'threshold of the score'
     """
-    if not isinstance(curve, OperatingCurve):
-        raise TypeError(f"curve must come from operating_curve; got {type(curve).__name__}.")
-    if not len(curve.threshold):
-        raise ValueError("the curve has no threshold: every score is infinite.")
-    if log and not curve.threshold[0] > 0:
-        raise ValueError(f"log=True needs positive scores; got {curve.threshold[0]:g}.")
-    if eta is not None:
-        check_share(eta, "eta")
-    place = None
-    if threshold is not None:
-        cut = float(check_numbers(threshold, "threshold"))
-        place = int(np.searchsorted(curve.threshold, cut, side="right")) - 1
-        if place < 0:
-            raise ValueError(
-                f"threshold {cut:g} accepts nothing; the curve starts at {curve.threshold[0]:g}."
-            )
+    _check_curve(curve, log)
+    tolerated = None if eta is None else check_share(eta, "eta")
+    place = None if threshold is None else _entry(curve, threshold)
     ax = new_axes(ax)
     accepted = (curve.acceptance, curve.acceptance_low, curve.acceptance_high)
     bad = (curve.exceedance, curve.low, curve.high)
@@ -201,37 +176,72 @@ def operating_by_threshold(
         (above_tau, bad, VERMILION, "--"),
     ):
         values, below, above = band
-        shade: Style = {"color": colour, "alpha": 0.18, "linewidth": 0}
-        ax.fill_between(curve.threshold, below, above, step="post", **shade)
+        ax.fill_between(curve.threshold, below, above, step="post", **SHADE | {"color": colour})
         note = ""
         if place is not None and threshold is not None:
             note = f": {values[place]:.1%} ({below[place]:.1%} to {above[place]:.1%})"
             ax.plot(threshold, values[place], "o", color=colour, zorder=4)
         style: Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
         ax.plot(curve.threshold, values, label=name + note, **style)
-    if eta is not None:
-        ax.axhline(eta, color=GREY, linestyle=":", linewidth=1.2, label=f"eta = {eta:g}")
-    if threshold is not None:
-        ax.axvline(threshold, color=BLACK, linewidth=0.8)
+    _mark(ax, threshold, "eta", tolerated)
     ax.set_xlabel(f"threshold of the {literal(score)}")
     _finish_shares(ax, f"bands hold at all thresholds with confidence {1 - curve.delta:g}", log)
     return ax
 
 
-def _shares(z: FloatArray, u: FloatArray, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Share accepted, and accepted with a loss above tau, at each tau; sorts once."""
+def _check_curve(curve: OperatingCurve, log: bool) -> None:
+    if not isinstance(curve, OperatingCurve):
+        raise TypeError(f"curve must come from operating_curve; got {type(curve).__name__}.")
+    if not len(curve.threshold):
+        raise ValueError("the curve has no threshold: every score is infinite.")
+    if log and not curve.threshold[0] > 0:
+        raise ValueError(f"log=True needs positive scores; got {curve.threshold[0]:g}.")
+
+
+def _entry(curve: OperatingCurve, threshold: float) -> int:
+    """Position of the last threshold of the curve that is not above this one."""
+    cut = float(check_numbers(threshold, "threshold"))
+    if not cut >= curve.threshold[0]:
+        raise ValueError(
+            f"threshold {cut:g} accepts nothing; the curve starts at {curve.threshold[0]:g}."
+        )
+    return int(np.searchsorted(curve.threshold, cut, side="right")) - 1
+
+
+def _mark(ax: "Axes", place: float | None, name: str, share: float | None) -> None:
+    """Draw a line across at a share that has a name, and one upwards at the chosen place."""
+    if share is not None:
+        ax.axhline(share, color=GREY, linestyle=":", linewidth=1.2, label=f"{name} = {share:g}")
+    if place is not None:
+        ax.axvline(place, color=BLACK, linewidth=0.8)
+
+
+def _shares(
+    z: FloatArray, u: FloatArray, taus: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shares at each tau: accepted; accepted and above tau; above tau given accepted."""
     finite = np.isfinite(u)
     accepted = np.searchsorted(np.sort(u[finite]), taus, side="right")
     # Accepted and good is where the larger of bound and loss is at most tau.
     good = np.searchsorted(np.sort(np.maximum(u, z)[finite]), taus, side="right")
-    return accepted / len(z), (accepted - good) / len(z)
+    bad = accepted - good
+    given = np.divide(bad, accepted, out=np.full(len(taus), np.nan), where=accepted > 0)
+    return accepted / len(z), bad / len(z), given
 
 
-def _taus(known: FloatArray, log: bool) -> FloatArray:
+def _taus(u: FloatArray, chosen: float | None, log: bool) -> FloatArray:
+    """Tolerances over the range of the finite bounds, and the chosen one."""
+    known = u[np.isfinite(u)]
+    if not len(known):
+        raise ValueError("all bounds are infinite, so no tau accepts a row; use a larger alpha.")
+    if log and chosen is not None and chosen <= 0:
+        raise ValueError(f"log=True needs a positive tau; got {chosen:g}.")
     low, high = float(known.min()), float(known.max())
     if log:
-        return np.geomspace(max(low, log_floor(known)), high, N_TAUS)
-    return np.linspace(min(0.0, low), high, N_TAUS)
+        taus = np.geomspace(max(low, log_floor(known)), high, N_TAUS)
+    else:
+        taus = np.linspace(min(0.0, low), high, N_TAUS)
+    return taus if chosen is None else np.union1d(taus, chosen)
 
 
 def _amount(tau: float, unit: str) -> str:

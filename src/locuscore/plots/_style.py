@@ -37,10 +37,9 @@ def new_axes(ax: "Axes | None") -> "Axes":
 def series_styles(n: int) -> list[Style]:
     """Colour, dash and width of n lines; the first stands out."""
     pairs = islice(zip(cycle(_COLOURS), cycle(_DASHES), strict=False), n)
-    return [
-        {"color": colour, "linestyle": dash, "linewidth": 1.5 if i else 2.2}
-        for i, (colour, dash) in enumerate(pairs)
-    ]
+    styles: list[Style] = [{"color": c, "linestyle": d, "linewidth": 1.5} for c, d in pairs]
+    styles[0] |= {"linewidth": 2.2, "zorder": 2.5}
+    return styles
 
 
 def losses_and_bounds(losses: ArrayLike, bound: ArrayLike) -> tuple[FloatArray, FloatArray]:
