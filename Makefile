@@ -22,7 +22,7 @@ browser:
 
 # The site, in build/docs/html; a warning fails it.
 docs: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -d build/docs/doctrees docs build/docs/html
+	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/docs/doctrees . build/docs/html
 	@echo "build/docs/html/index.html"
 
 # The core alone: no optional package is installed, so a stray import fails here.

@@ -1,5 +1,11 @@
-"""Every Python block, and every command, of README.md and docs/ runs, in order, page by page."""
+"""README.md and docs/: code runs, commands and links are real, every public name is there.
 
+Blocks of `python` run in order, page by page, and so do the commands of `sh` blocks. Blocks of `py`
+are shown only: they need a package, a server or a cluster that the tests do not have.
+"""
+
+import ast
+import importlib
 import re
 import shlex
 import sys
@@ -8,13 +14,38 @@ from types import ModuleType
 
 import pytest
 
+import locuscore
 from locuscore.__main__ import main
 
 pytestmark = pytest.mark.extra
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+REFERENCE = ROOT / "docs" / "reference"
+LINKED = [
+    *PAGES,
+    *sorted(REFERENCE.glob("*.md")),
+    *sorted((ROOT / "docs" / "figures").glob("*.md")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")),
+]
+MODULES = (
+    "locuscore",
+    "locuscore.datasets",
+    "locuscore.draws",
+    "locuscore.engines",
+    "locuscore.metrics",
+    "locuscore.plots",
+    "locuscore.report",
+    "locuscore.service",
+    "locuscore.spark",
+    "locuscore.testing",
+)
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
 
 
 def code(text):
@@ -28,19 +59,23 @@ def code(text):
     ]
 
 
-def blocks(text):
-    return [block for language, block in code(text) if language == "python"]
+def blocks(text, wanted="python"):
+    return [block for language, block in code(text) if language == wanted]
+
+
+def command_lines(block):
+    """Return the arguments of every command of the block."""
+    lines = (shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines())
+    return [words for words in lines if words]
 
 
 def run_commands(block):
-    for line in block.replace("\\\n", " ").splitlines():
-        name, *arguments = shlex.split(line, comments=True) or [None]
-        if name is not None:
-            assert name == "locuscore"
-            assert main(arguments) == 0, line
+    for name, *arguments in command_lines(block):
+        assert name == "locuscore"
+        assert main(arguments) == 0, arguments
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_runs(page, monkeypatch, tmp_path):
     module = ModuleType("docs")  # a module, so that classes defined on a page can be pickled
     monkeypatch.setitem(sys.modules, "docs", module)
@@ -48,7 +83,7 @@ def test_code_runs(page, monkeypatch, tmp_path):
     for language, block in code(page.read_text(encoding="utf-8")):
         if language == "sh":
             run_commands(block)
-        else:
+        elif language == "python":
             exec(compile(block, str(page), "exec"), module.__dict__)
 
 
@@ -70,10 +105,128 @@ def test_a_failing_command_would_be_noticed():
         run_commands(command[1])
 
 
-LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_is_of_a_known_kind(page):
+    languages = {language for language, _ in code(page.read_text(encoding="utf-8"))}
+    assert languages <= {"python", "py", "sh", "text", ""}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
-def test_relative_links_lead_somewhere(page):
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_that_is_only_shown_is_python(page):
+    for block in blocks(page.read_text(encoding="utf-8"), "py"):
+        ast.parse(block)
+
+
+def parse_command(arguments):
+    """Look up command and options as the command line would, without running anything."""
+    import typer
+
+    from locuscore.cli._app import app
+
+    command = typer.main.get_command(app)
+    context = command.make_context("locuscore", [], resilient_parsing=True)
+    while hasattr(command, "commands"):
+        name, *arguments = arguments
+        assert name in command.commands, f"no command {name}"
+        command = command.commands[name]
+    context = command.make_context(name, [], resilient_parsing=True)
+    context.resilient_parsing = False  # so that unknown options are errors
+    given, left, _ = command.make_parser(context).parse_args(args=list(arguments))
+    assert not left, f"not understood: {left}"
+    missing = [part.name for part in command.params if part.required and not given.get(part.name)]
+    assert not missing, f"missing: {missing}"
+
+
+SHOWN = re.compile(r"`(locuscore [a-z][^`]*)`")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name_of)
+def test_commands_and_their_options_exist(page):
+    text = page.read_text(encoding="utf-8")
+    inline = SHOWN.findall(BLOCK.sub("", text))
+    fenced = [block for language, block in code(text) if language in {"sh", "text", ""}]
+    for block in [*inline, *fenced]:
+        for name, *arguments in command_lines(block) if "locuscore " in block else []:
+            if name == "locuscore":
+                parse_command(arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "fit rows.csv --targett y -o a.locus",
+        "fitt rows.csv -t y -o a.locus",
+        "fit rows.csv -o a.locus",
+        "inspect a.locus b.locus",
+    ],
+)
+def test_a_wrong_command_would_be_noticed(wrong):
+    with pytest.raises(Exception, match=r"targett|fitt|missing|understood"):
+        parse_command(wrong.split())
+
+
+LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
+
+
+def anchors(page):
+    """Return the anchors of a page's headings, as code hosts and the site make them."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def broken_links(page):
+    for link in LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_links_and_their_anchors_lead_somewhere(page):
+    assert list(broken_links(page)) == []
+
+
+def test_a_broken_link_would_be_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# One, two\n[a](#one-two) [b](#three) [c](none.md) [d](page.md#one-two)\n")
+    assert list(broken_links(page)) == ["#three", "none.md"]
+
+
+def listed_names(page):
+    """Return the names in a page's tables of contents, where autodoc looks for them."""
+    lists = blocks(page.read_text(encoding="utf-8"), "{eval-rst}")
+    return [name for text in lists for name in re.findall(r"^   (\w+)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_reference_has_every_public_name_once(module):
+    page = REFERENCE / f"{module.rpartition('.')[2]}.md"
+    assert sorted(listed_names(page)) == sorted(importlib.import_module(module).__all__)
+    assert f".. currentmodule:: {module}\n" in page.read_text(encoding="utf-8")
+
+
+def guarantee_rows():
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if "(../tests/" in line]
+    return [(row[0].strip(), row[-2], row[-1]) for row in rows]
+
+
+@pytest.mark.parametrize(("name", "functions", "test"), guarantee_rows(), ids=lambda part: part)
+def test_a_guarantee_names_its_function_and_its_test(name, functions, test):
+    for function in re.findall(r"`([\w.]+)`", functions):
+        found = locuscore
+        for part in function.split("."):
+            found = getattr(found, part)
+        assert callable(found)
+    (path,) = re.findall(r"\(\.\./(tests/guarantees/\w+\.py)\)", test)
+    assert (ROOT / path).exists()
+
+
+def test_every_theorem_and_every_guarantee_test_has_a_row():
+    names = [name for name, _, _ in guarantee_rows()]
+    assert [name for name in names if name[0].isdigit()] == names[:6]
+    named = "".join(test for _, _, test in guarantee_rows())
+    kept = {path.name for path in (ROOT / "tests" / "guarantees").glob("test_*.py")}
+    assert {name for name in kept if name not in named} == set()

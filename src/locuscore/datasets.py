@@ -8,6 +8,8 @@ import numpy as np
 from locuscore._optional import require
 from locuscore._protocols import FloatArray
 
+__all__ = ["load_diamonds"]
+
 _CATEGORIES = ("cut", "color", "clarity")
 _FEATURES = ("carat", "cut", "color", "clarity", "depth", "table", "x", "y", "z")
 

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql.functions import col  # noqa: E402
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
 
+__all__ = ["score_frame"]
+
 Batches = Iterable[Any]
 
 

@@ -17,8 +17,8 @@ from locuscore.engines._boosting import BoostedTrees
 class Scale(BaseEstimator):
     """Mean size of the loss from one regressor, times the shape its out-of-fold ratios have.
 
-    ``Z = m(x) * R`` with ``m(x)`` the predicted mean of |Z| and R the pooled ratios ``z / m(x)``:
-    the cheapest engine, and the baseline to beat. One draw per row.
+    ``Z = m(x) * R`` with ``m(x)`` the predicted mean of ``|Z|`` and R the pooled ratios
+    ``z / m(x)``: the cheapest engine, and the baseline to beat. One draw per row.
 
     Parameters
     ----------

@@ -1,0 +1,196 @@
+"""The site: `make docs` reads README's neighbours as they are, from the root of the repository.
+
+The root is the source folder, so that links between docs/, benchmarks/ and the root, which a code
+host follows too, work unchanged. Nothing is fetched: neither in the build nor by the pages.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sphinx.errors import ExtensionError
+from sphinx.util.typing import stringify_annotation
+
+import locuscore
+from locuscore._protocols import BoolArray, FloatArray
+
+project = "locuscore"
+author = "the locuscore developers"
+copyright = author
+version = release = locuscore.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "benchmarks/*.md",
+    "changes/README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
+exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
+
+myst_heading_anchors = 3
+default_role = "py:obj"  # docstrings write names in single backticks
+highlight_language = "text"
+
+autosummary_generate = True
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 80
+numpydoc_show_class_members = False  # the template of classes lists them
+numpydoc_xref_param_type = False
+templates_path = [str(Path(__file__).parent / "_templates")]  # autosummary looks from the root
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "docs/gallery",
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (480, 336),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": float("inf"),
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib",),
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "locuscore"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["_redirect"]
+html_favicon = "_static/icon.svg"
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {
+    page: [] for page in ("docs/index", "docs/quickstart", "docs/gallery/**", "CHANGELOG")
+}
+html_theme_options: dict[str, Any] = {
+    "logo": {
+        "text": "locuscore",
+        "image_light": "_static/icon.svg",
+        "image_dark": "_static/icon.svg",
+    },
+    "header_links_before_dropdown": 5,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    # Wide tables get the room of the menu on the right.
+    "secondary_sidebar_items": {"**": ["page-toc"], "docs/guarantees": [], "docs/guide": []},
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_context = {"default_mode": "auto"}
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = sorted(page.stem for page in (ROOT / "benchmarks").glob("*.md"))
+
+# What the site is made of. It stands here and not in the pages, which stay plain Markdown.
+CONTENTS = {
+    "docs/index": [
+        "quickstart",
+        "guide",
+        "gallery/index",
+        "reference/index",
+        "evidence",
+        "/CHANGELOG",
+        "/CONTRIBUTING",
+    ],
+    "docs/guide": [
+        "concepts",
+        "guarantees",
+        "choosing",
+        "engines",
+        "rules",
+        "batch_and_planning",
+        "classification",
+        "report",
+        "production",
+        "coming_from",
+    ],
+    "docs/reference/index": [
+        "locuscore",
+        "engines",
+        "draws",
+        "metrics",
+        "plots",
+        "report",
+        "service",
+        "spark",
+        "datasets",
+        "testing",
+    ],
+    "docs/evidence": ["figures/consistency", *(f"/benchmarks/{name}" for name in BENCHMARKS)],
+    "CONTRIBUTING": ["/changes/README"],
+}
+
+
+def _toctree(docname: str) -> str:
+    pages = "\n".join(CONTENTS.get(docname, []))
+    return f"\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n" if pages else ""
+
+
+def _unreleased() -> str:
+    notes = sorted(page for page in (ROOT / "changes").glob("*.md") if page.stem != "README")
+    return "\n".join("* " + " ".join(note.read_text().split()) for note in notes)
+
+
+def _complete(app: Any, docname: str, source: list[str]) -> None:
+    """Add what only the site needs: the contents, and the notes of the next release."""
+    if docname == "CHANGELOG":
+        source[0] += "\n" + _unreleased()
+    source[0] += _toctree(docname)
+
+
+# Types as the source names them; what they are made of is long and tells a reader nothing.
+NAMED = {"ArrayLike": ArrayLike, "FloatArray": FloatArray, "BoolArray": BoolArray}
+ALIASES = {stringify_annotation(kind, "smart"): name for name, kind in NAMED.items()}
+
+
+def _short_types(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returns: Any
+) -> tuple[Any, Any]:
+    for long, short in ALIASES.items():
+        signature = signature and signature.replace(long, short)
+        returns = returns and returns.replace(long, short)
+    return signature, returns
+
+
+FETCHED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["'](?:https?:)?//""")
+
+
+def _nothing_is_fetched(app: Any, exception: Exception | None) -> None:
+    """Fail if a page would load anything from elsewhere: the site works without a network."""
+    pages = () if exception else Path(app.outdir).rglob("*.html")
+    guilty = [str(page) for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))]
+    if guilty:
+        raise ExtensionError(f"these pages load something from elsewhere: {guilty}")
+
+
+def _skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
+    """Leave out what scikit-learn adds to every estimator."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
+def setup(app: Any) -> None:
+    """Register the above with Sphinx."""
+    app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("build-finished", _nothing_is_fetched)
+    app.connect("source-read", _complete)
+    app.connect("autodoc-process-signature", _short_types)
