@@ -8,12 +8,15 @@ import numpy as np
 
 from locuscore._calibration import calibrated_level
 from locuscore._locus import Locus
+from locuscore._numeric import row_blocks
 from locuscore._protocols import FloatArray
 
 EVALUATIONS = 20_000  # laws evaluated, about; one costs as much as scoring a row
 FEWEST_ORDERS, MOST_ORDERS = 4, 64  # each with its reverse, and a background row of its own
 MOST_SIGNALS = 2_000
 SMALLEST = 1e-12  # of what is attributed, relative to its median: a logarithm must be finite
+
+ROWS_AT_ONCE = 10_000
 
 LogValue = Callable[[FloatArray], FloatArray]  # signals (n, d) -> (n,)
 
@@ -77,24 +80,27 @@ def shapley(
     n, d = rows.shape
     logs, ends = log_value(rows), log_value(background)
     values, evaluations = np.zeros((n, d)), n + len(background)
-    for start, end in zip(background, ends, strict=True):
-        order = rng.permutation(d)
-        for walk in (order, order[::-1]):
-            steps = _walk(log_value, rows, start, walk)
-            evaluations += steps.size
-            path = np.column_stack([np.full(n, end), steps, logs])
+    orders = [rng.permutation(d) for _ in background]
+    walks = [(j, walk) for j, order in enumerate(orders) for walk in (order, order[::-1])]
+    # Many walks at a time: a loss model asked for few rows spends its time on being asked.
+    for part in row_blocks(len(walks), n * d * d, max(ROWS_AT_ONCE // (n * d), 1)):
+        between = np.concatenate([_between(rows, background[j], walk) for j, walk in walks[part]])
+        found = log_value(between) if len(between) else np.empty(0)
+        evaluations += len(between)
+        steps = found.reshape(part.stop - part.start, n, d - 1)  # none where d = 1
+        for (j, walk), values_between in zip(walks[part], steps, strict=True):
+            path = np.column_stack([np.full(n, ends[j]), values_between, logs])
             values[:, walk] += np.diff(path, axis=1)
-    return values / (2 * len(background)), logs, float(ends.mean()), evaluations
+    return values / len(walks), logs, float(ends.mean()), evaluations
 
 
-def _walk(log_value: LogValue, rows: FloatArray, start: FloatArray, walk: np.ndarray) -> FloatArray:
-    """Values of what lies between a background row and each row, (rows, d - 1)."""
+def _between(rows: FloatArray, start: FloatArray, walk: np.ndarray) -> FloatArray:
+    """What lies between a background row and each row on a walk, (rows * (d - 1), d)."""
     n, d = rows.shape
     rank = np.empty(d, dtype=np.int64)
     rank[walk] = np.arange(d)
     switched = rank[None, :] < np.arange(1, d)[:, None]  # after k steps the first k of the walk
-    mixed = np.where(switched[None, :, :], rows[:, None, :], start)
-    return log_value(mixed.reshape(n * (d - 1), d)).reshape(n, d - 1) if d > 1 else np.empty((n, 0))
+    return np.where(switched[None, :, :], rows[:, None, :], start).reshape(n * (d - 1), d)
 
 
 def _log_value(locus: Locus, signals: FloatArray, alpha: float, tau: float) -> tuple[str, LogValue]:
