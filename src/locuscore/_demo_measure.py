@@ -115,7 +115,8 @@ def summary(m: Measured) -> dict[str, Any]:
     """
     n_test = len(m.loss)
     law = coverage_law(m.n_calibration, m.setting.alpha, n_test)
-    low, high = (float(end) / n_test for end in law.ppf([0.025, 0.975]))
+    assert law is not None, "the demonstration has enough calibration rows for its alpha"
+    low, high = (law.ppf(share) / n_test for share in (0.025, 0.975))
     coverage = float(np.mean(m.loss <= m.bound))
     kept = {name: ~flag for name, flag in m.flags.items()}
     return {
