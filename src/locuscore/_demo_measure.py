@@ -22,6 +22,7 @@ STEPS = (
     "bound the error of every test row",
     "fit two rivals to compare with",
     "draw the picture",
+    "write the report",
 )
 _ORDERED = ["cut", "color", "clarity"]
 
@@ -44,6 +45,8 @@ class Measured:
     """What came out on the test rows: one value per row, money in dollars."""
 
     setting: Setting
+    locus: Locus
+    rows: Rows
     n_fit: int
     n_calibration: int
     prediction: FloatArray
@@ -93,6 +96,8 @@ def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measur
     step()
     return Measured(
         setting=setting,
+        locus=locus,
+        rows=X_test,
         n_fit=len(locus.fit_rows_),
         n_calibration=len(locus.calibration_rows_),
         prediction=prediction,
