@@ -27,7 +27,8 @@ LAYERS = [
     {"_scorer"},
     {"_generators", "_contracts", "_predictor_files", "datasets"},
     {"__init__", "testing", "_demo_measure", "spark"},
-    {"demo", "service"},
+    {"report", "service"},
+    {"demo"},
     {"cli"},
     {"__main__"},
 ]

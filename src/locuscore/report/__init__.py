@@ -1,0 +1,1 @@
+"""A page about a scorer on labelled rows."""
