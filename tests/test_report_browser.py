@@ -39,7 +39,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def rows():
-    return simulated(n=1500)
+    return simulated(n=600)
 
 
 @pytest.fixture(scope="module")

@@ -193,7 +193,7 @@ function pointChart(data, state) {
     if (c) {
       const at = { class: "target", x1: box.left, x2: box.right, y1: y(c.eta), y2: y(c.eta) };
       parts.push(draw("line", at),
-        draw("text", { class: "tick", x: box.right, y: y(c.eta) - 5, "text-anchor": "end" },
+        draw("text", { class: "tick", x: box.left + 6, y: y(c.eta) - 5 },
           `eta = ${level(c.eta)}`));
     }
     if (passed.length) parts.push(draw("path", { class: "certified-line", d: path(passed.map(place)) }));

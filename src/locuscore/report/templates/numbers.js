@@ -35,7 +35,8 @@ function columnFormat(values) {
   const known = values.filter((x) => isNumber(x) && x !== 0).map(Math.abs).sort((a, b) => a - b);
   if (known.every(Number.isInteger)) return (x) => number(x);
   const middle = known[Math.floor(known.length / 2)];
-  const decimals = Math.min(9, Math.max(0, 3 - Math.floor(Math.log10(middle))));
+  const written = Math.max(...known.map((x) => (String(x).split(".")[1] ?? "").length));
+  const decimals = Math.min(9, written, Math.max(0, 3 - Math.floor(Math.log10(middle))));
   const isLost = (x) => x !== 0 && Math.abs(x) < 10 ** -decimals;
   return (x) => (isLost(x) || Math.abs(x) >= 1e15 ? number(x, 2)
     : decimal(x, decimals, decimals));
