@@ -26,9 +26,8 @@ LAYERS = [
     {"_state"},
     {"_scorer"},
     {"_generators", "_contracts", "_predictor_files", "datasets"},
-    {"__init__", "testing", "_demo_measure", "spark"},
-    {"report", "service"},
-    {"demo"},
+    {"__init__", "testing", "_demo_measure", "report", "spark"},
+    {"demo", "service"},
     {"cli"},
     {"__main__"},
 ]

@@ -6,8 +6,10 @@ equals ``1 - W`` of the paper where the law is continuous and counts the atom wh
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from scipy.stats import betabinom
 
 from locuscore._protocols import FloatArray
 
@@ -21,6 +23,17 @@ def conformal_rank(n: int, alpha: float) -> int:
     """
     k = math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
     return k - 1 if (n + 2 - k) / (n + 1) <= alpha else k
+
+
+def coverage_law(n: int, alpha: float, n_new: int) -> Any:
+    """Law of the number of `n_new` rows within their bound, given n calibration rows.
+
+    Over the draw of all of them it is beta-binomial with parameters k and ``n + 1 - k``, as long as
+    tails do not tie; ties can only cover more. None where n is too small for `alpha`: the bound is
+    then the top of the support, and all rows are covered.
+    """
+    k = conformal_rank(n, alpha)
+    return None if k > n else betabinom(n_new, k, n + 1 - k)
 
 
 def smallest_n(alpha: float) -> int:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import betabinom
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import IsolationForest, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from locuscore._calibration import conformal_rank
+from locuscore._calibration import coverage_law
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, Rows
 from locuscore.datasets import load_diamonds
@@ -115,8 +114,7 @@ def summary(m: Measured) -> dict[str, Any]:
     holds its middle 95 %.
     """
     n_test = len(m.loss)
-    rank = conformal_rank(m.n_calibration, m.setting.alpha)
-    law = betabinom(n_test, rank, m.n_calibration + 1 - rank)
+    law = coverage_law(m.n_calibration, m.setting.alpha, n_test)
     low, high = (float(end) / n_test for end in law.ppf([0.025, 0.975]))
     coverage = float(np.mean(m.loss <= m.bound))
     kept = {name: ~flag for name, flag in m.flags.items()}

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._numeric import SMALLEST_FLOAT
+from locuscore._numeric import SMALLEST_FLOAT, raise_until_below
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
@@ -65,6 +65,26 @@ class StepDraws:
             share = np.minimum(level / self.tail_mass, 1.0)
         beyond = self.top[:, None] + power_tail_excess(share, self.scale[:, None])
         return np.where(count == 0, beyond, step)
+
+    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
+
+        A level has the same place in every row, so many levels cost little more than one.
+        """
+        if self.shape[1] > 1:
+            return None
+        shared = level[:1] if level.strides[0] == 0 else level
+        count = np.searchsorted(self._survival_by_count, shared, side="left")
+        points = self._sorted[:, 0]
+        index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
+        if len(index) == 1:
+            values = points[:, index[0]]
+        else:
+            values = np.take_along_axis(points, index, axis=1)
+        for j in np.flatnonzero((count == 0).any(axis=0)):  # in the tail
+            column = level[:, [j]]
+            values[:, [j]] = raise_until_below(self.sf, column, self.isf(column))
+        return values
 
     def average(self) -> "StepDraws":
         """Pool the points of all draws, which is the mean of the laws exactly."""
