@@ -22,6 +22,7 @@ STEPS = (
     "bound the error of every test row",
     "fit two rivals to compare with",
     "draw the picture",
+    "write the report",
 )
 _ORDERED = ["cut", "color", "clarity"]
 
@@ -44,6 +45,8 @@ class Measured:
     """What came out on the test rows: one value per row, money in dollars."""
 
     setting: Setting
+    locus: Locus
+    rows: Rows
     n_fit: int
     n_calibration: int
     prediction: FloatArray
@@ -93,6 +96,8 @@ def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measur
     step()
     return Measured(
         setting=setting,
+        locus=locus,
+        rows=X_test,
         n_fit=len(locus.fit_rows_),
         n_calibration=len(locus.calibration_rows_),
         prediction=prediction,
@@ -115,7 +120,8 @@ def summary(m: Measured) -> dict[str, Any]:
     """
     n_test = len(m.loss)
     law = coverage_law(m.n_calibration, m.setting.alpha, n_test)
-    low, high = (float(end) / n_test for end in law.ppf([0.025, 0.975]))
+    assert law is not None, "the demonstration has enough calibration rows for its alpha"
+    low, high = (law.ppf(share) / n_test for share in (0.025, 0.975))
     coverage = float(np.mean(m.loss <= m.bound))
     kept = {name: ~flag for name, flag in m.flags.items()}
     return {

@@ -164,6 +164,8 @@ def falling(value: FloatArray, level: FloatArray) -> FloatArray:
 
 
 def _falling_alike(value: FloatArray, level: FloatArray) -> FloatArray:
+    if np.all(level[1:] > level[:-1]) and np.all(value[:, 1:] <= value[:, :-1]):
+        return value
     order = np.argsort(-level, kind="stable")
     ordered = level[order]
     value = np.maximum.accumulate(value[:, order], axis=1)

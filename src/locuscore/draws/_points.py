@@ -78,7 +78,7 @@ class StepDraws:
         points = self._sorted[:, 0]
         index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
         if len(index) == 1:
-            values = points[:, index[0]]
+            values = np.take(points, index[0], axis=1)
         else:
             values = np.take_along_axis(points, index, axis=1)
         for j in np.flatnonzero((count == 0).any(axis=0)):  # in the tail
@@ -97,11 +97,11 @@ class StepDraws:
         if "_sorted" not in self.__dict__ or m < FEWEST_TO_SEARCH:
             return _count(self.points > z[:, :, None])
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
+        before = np.arange(upto.size).reshape(self.shape) * m - 1
         step = 1 << (m.bit_length() - 1)
         while step:
             trial = upto + step
-            last = np.minimum(trial, m)[:, :, None] - 1
-            value = np.take_along_axis(self._sorted, last, axis=2)[:, :, 0]
+            value = self._sorted.take(before + np.minimum(trial, m))
             upto = np.where((trial <= m) & (value <= z), trial, upto)
             step //= 2
         return m - upto

@@ -27,8 +27,8 @@ class ExplorerCounts:
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         size = len(grid.taus) + 1
-        self._entered = np.zeros(size * len(ALPHAS), dtype=np.int64)
-        self._good = np.zeros(size * len(ALPHAS), dtype=np.int64)
+        self._entered = np.zeros((len(ALPHAS), size), dtype=np.int64)
+        self._good = np.zeros((len(ALPHAS), size), dtype=np.int64)
         self._losses = np.zeros(size, dtype=np.int64)
         width = 0 if grid.thresholds is None else len(grid.thresholds) + 1
         self._by_score = np.zeros((width, size), dtype=np.int64)
@@ -41,8 +41,8 @@ class ExplorerCounts:
         self._good += self._binned(np.maximum(enters, good))
 
     def _binned(self, place: IntArray) -> IntArray:
-        index = place * len(ALPHAS) + np.arange(len(ALPHAS))
-        return np.bincount(index.ravel(), minlength=len(self._entered))
+        index = place + np.arange(len(ALPHAS)) * (len(self.grid.taus) + 1)
+        return np.bincount(index.ravel(), minlength=self._entered.size).reshape(len(ALPHAS), -1)
 
     def add_losses(self, losses: FloatArray, score: FloatArray | None) -> None:
         """Count rows by their losses, and by the rule's score."""
@@ -57,12 +57,12 @@ class ExplorerCounts:
     @property
     def accepted(self) -> IntArray:
         """Rows with a bound of at most tau, (taus, alphas)."""
-        return np.cumsum(self._entered.reshape(-1, len(ALPHAS)), axis=0)[:-1]
+        return np.cumsum(self._entered, axis=1)[:, :-1].T
 
     @property
     def bad(self) -> IntArray:
         """Accepted rows with a loss above tau, (taus, alphas)."""
-        return self.accepted - np.cumsum(self._good.reshape(-1, len(ALPHAS)), axis=0)[:-1]
+        return self.accepted - np.cumsum(self._good, axis=1)[:, :-1].T
 
     @property
     def losses_above(self) -> IntArray:

@@ -50,8 +50,11 @@ class Laws:
     def __init__(self, scorer: Scorer, tau: float = 0.0, count: Count | None = None) -> None:
         self.scorer, self.tau, self.count = scorer, tau, count
         tails, rule = scorer.locus.tails_, scorer.rule
-        alphas = [*scorer.alphas, *([] if count is None else ALPHAS)]
+        # In ascending order, which the laws are quickest at.
+        alphas = np.union1d(scorer.alphas, [] if count is None else ALPHAS)
         self.levels = np.array([[calibrated_level(tails, alpha) for alpha in alphas]])
+        self.own = np.searchsorted(alphas, scorer.alphas)
+        self.explored = np.searchsorted(alphas, ALPHAS)
         self.score: Callable[[LossDistribution], FloatArray] | None = None
         self.score_column: int | None = None  # among the bounds
         at = None if rule is None else rule.score.alpha
@@ -77,16 +80,17 @@ class Laws:
     def _block(
         self, start: int, rows: Rows, S: FloatArray, said: FloatArray | None, z: FloatArray
     ) -> Block:
-        own = len(self.scorer.alphas)
-        bounds, tails, score = np.empty((len(S), own)), np.empty((len(S), 3)), np.empty(len(S))
+        bounds, score = np.empty((len(S), len(self.own))), np.empty(len(S))
+        tails = np.empty((len(S), 3))
         for at, dist in self.scorer.locus._law_blocks(S):
             found = dist.isf(self.levels)
-            bounds[at] = found[:, :own]
+            bounds[at] = found[:, self.own]
             tails[at] = _tails(dist, z[at], self.tau)
             if self.score is not None:
                 score[at] = self.score(dist)[:, 0]
             if self.count is not None:
-                self.count(found[:, own:], z[at])
+                is_all = found.shape[1] == len(ALPHAS)
+                self.count(found if is_all else found[:, self.explored], z[at])
         if self.score_column is not None:
             score = bounds[:, self.score_column]
         thresholded = None if self.scorer.rule is None else score

@@ -112,7 +112,7 @@ class Summary:
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
-        bound, loss, tails = self.sample.rows().T
+        bound, loss, _ = self.sample.rows().T
         points = self.sample.rows(pictures.MOST_POINTS)[:, :2]
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
         n2 = len(scorer.locus.tails_)
@@ -127,18 +127,17 @@ class Summary:
             "guarantee": words.guarantee(scorer),
             "facts": words.facts(scorer, n, loss, mean, unit),
             "coverage": [words.coverage(n2, a, n, k) for a, k in covered],
-            "explorer": self._explorer(archive),
             "bound_vs_loss": pictures.bound_against_loss(
                 alpha, bound, loss, points, self.n_infinite
             ),
             "deciles": pictures.deciles(bound, loss),
             "groups": self._groups(),
-            "pit": pictures.pit(self.pit_counts, tails),
+            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[:, 2]),
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
         }
         plain: dict[str, Any] = _finite(found | self._rows())
-        return plain
+        return plain | {"explorer": self._explorer(archive)}  # large, and finite throughout
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []

@@ -77,11 +77,10 @@ def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
         low = high = expected = p_value = 1.0
         agrees = covered == n
     else:
-        low, high = (float(end) / n for end in law.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+        low, high = (law.ppf(share) / n for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
         k = conformal_rank(n2, alpha)
         expected = k / (n2 + 1)
-        below, above = float(law.cdf(covered)), float(law.sf(covered - 1))
-        p_value = min(1.0, 2 * min(below, above))
+        p_value = law.p_value(covered)
         agrees = low <= rate <= high
     found = {
         "alpha": alpha,
