@@ -63,6 +63,9 @@ def show(browser, tmp_path):
         file.write_text(page_of(summary), encoding="utf-8")
         files.add(file.as_uri())
         page.goto(file.as_uri())
+        if options.get("java_script_enabled", True):
+            # Charts are drawn when their width is known.
+            page.wait_for_function("!document.querySelector('.chart:empty')")
         return page
 
     yield opened
@@ -182,7 +185,7 @@ def test_typed_numbers_snap_to_the_grid(show, summary):
     assert page.locator("#tau").input_value() == str(nearest)
     page.locator("#tau-number").fill("")
     page.locator("#tau-number").blur()
-    assert float(page.locator("#tau-number").input_value()) == taus[nearest]
+    assert_close(float(page.locator("#tau-number").input_value()), taus[nearest], rtol=1e-5)
 
 
 def test_sliders_move_by_keyboard(show, summary):
@@ -231,7 +234,7 @@ def test_the_table_sorts_by_every_column(show, summary):
         assert column(page, 1) == (expected if direction == "ascending" else expected[::-1])
         assert heads.nth(j).locator("..").get_attribute("aria-sort") == direction
     heads.nth(7).click()
-    assert column(page, 8) == sorted(row["values"][6] for row in rows)
+    assert column(page, 9) == sorted(row["values"][6] for row in rows)
     assert page.locator("#rows-table [aria-sort=ascending]").count() == 1
 
 
@@ -297,26 +300,66 @@ def test_the_command_line_is_one_that_exists(show, summary):
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """A folder with the archive guard.locus, whose rule is certified."""
+def real(tmp_path_factory):
+    """A scorer with a certified rule, labelled rows, and a folder with its archive guard.locus."""
     from locuscore import Locus, Scorer, prediction_column
     from locuscore.engines import Forest
 
     rng = np.random.default_rng(0)
     pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame({"size": rng.uniform(size=1200)})
+    X = pandas.DataFrame({"size": rng.uniform(size=1800)})
     X["quoted"] = 1000 * X["size"]
-    y = X["quoted"] + rng.normal(size=1200) * 400 * X["size"]
-    locus = Locus(prediction_column("quoted"), engine=Forest(n_trees=5), random_state=0).fit(X, y)
+    y = (X["quoted"] + rng.normal(size=1800) * 500 * X["size"]).to_numpy()
+    locus = Locus(prediction_column("quoted"), engine=Forest(n_trees=5), random_state=0)
+    locus.fit(X[:1200], y[:1200])
     folder = tmp_path_factory.mktemp("archive")
-    Scorer(locus, locus.certify(500, 0.1, 0.1)).save(folder / "guard.locus")
-    return folder, X
+    scorer = Scorer(locus, locus.certify(500, 0.1, 0.1))
+    scorer.save(folder / "guard.locus")
+    return scorer, X[1200:], y[1200:], folder
 
 
-def test_the_python_code_makes_the_rule(show, summary, archive, monkeypatch):
+def test_a_report_shows_what_the_library_computes(show, real):
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    locus, summary = scorer.locus, report(scorer, X, y, groups="size", unit="dollars").summary
+    e, losses = summary["explorer"], locus.losses(X, y)
+    page = show(summary)
+    assert page.locator("#badge").inner_text() == "certified"
+    check_figures(page, locus.accepts(X, scorer.rule), losses, 500.0)
+    j = len(e["threshold"]["thresholds"]) // 2
+    slide(page, "threshold", j)
+    accepts = locus.scores(X, scorer.rule.score) <= e["threshold"]["thresholds"][j]
+    check_figures(page, accepts, losses, 500.0)
+    choose(page, "alpha")
+    for i, j in [(e["start"]["tau_index"], 9), (len(e["taus"]) // 2, 29), (len(e["taus"]) - 2, 4)]:
+        slide(page, "tau", i)
+        slide(page, "alpha", j)
+        tau, alpha = e["taus"][i], e["alphas"][j]
+        accepts = locus.exceedance(X, tau) <= alpha
+        np.testing.assert_array_equal(accepts, locus.loss_bound(X, alpha) <= tau)
+        check_figures(page, accepts, losses, tau)
+
+
+@pytest.mark.parametrize("alpha", [0.1, None])
+def test_a_report_with_another_rule_or_none(show, real, alpha):
+    from locuscore import Scorer
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    rule = None if alpha is None else scorer.locus.tau_rule(500, alpha)
+    page = show(report(Scorer(scorer.locus, rule), X, y).summary, viewport=PHONE)
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert page.locator("input[name=mode]").count() == (0 if rule is None else 2)
+    name, _ = parsed(page.locator("#shell-text").inner_text())
+    assert name == ("fit" if rule is None else "score")  # the archive has this rule already
+    assert overflow(page) <= 0
+
+
+def test_the_python_code_makes_the_rule(show, summary, real, monkeypatch):
     from locuscore import Scorer
 
-    folder, X = archive
+    _, X, _, folder = real
     monkeypatch.chdir(folder)
     page = show(summary)
     code = page.locator("#python-text")
@@ -432,7 +475,9 @@ def test_no_label_is_clipped_or_covered(show, summary, size):
 def test_axe_finds_no_serious_violation(show, summary, scheme, size):
     from axe_playwright_python.sync_playwright import Axe
 
-    page = show(summary, color_scheme=scheme, viewport=size)
+    cloud = summary["bound_vs_loss"]
+    few = summary | {"bound_vs_loss": cloud | {"points": cloud["points"][:50]}}
+    page = show(few, color_scheme=scheme, viewport=size)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     found = Axe().run(page).response["violations"]
     told = [(v["id"], v["impact"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
@@ -547,8 +592,27 @@ def test_it_prints(show, summary):
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
     assert page.locator("main > section").filter(visible=True).count() == 11
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
+    assert overflow(page) <= 0
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert ink == "rgb(26, 32, 41)"
+
+
+def test_it_works_in_the_frame_of_a_notebook(browser, summary):
+    from locuscore.report import Report
+
+    page = browser.new_page(viewport=DESKTOP)
+    errors = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content(Report(summary)._repr_html_())
+    frame = page.frame_locator("iframe")
+    assert frame.locator("#badge").inner_text() == "certified"
+    frame.locator("nav a[href='#facts']").click()
+    assert frame.locator("#facts").evaluate("(section) => section === document.activeElement")
+    frame.locator("#theme").click()
+    assert not errors
+    page.close()
 
 
 def test_without_script_the_guarantee_is_there(show, summary):

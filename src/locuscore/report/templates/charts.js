@@ -1,21 +1,27 @@
 // Charts as SVG, drawn at the width they have, so that text keeps its size on a phone.
-const CHARACTER = 6.6; // width of a character in a chart, about, in pixels
-const textWidth = (text) => CHARACTER * String(text).length;
-const cut = (text, room) => {
-  const most = Math.max(3, Math.floor(room / CHARACTER));
-  const letters = Array.from(String(text));
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}\u2026` : String(text);
-};
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = `12.5px ${getComputedStyle(document.body).fontFamily}`;
+
+/** Width of a text in a chart, in pixels. */
+const textWidth = (text) => ruler.measureText(text).width;
+
+/** As much of a text as there is room for. */
+function cut(text, room) {
+  if (textWidth(text) <= room) return text;
+  const letters = Array.from(text).slice(0, Math.ceil(room / 2));
+  while (letters.length > 1 && textWidth(`${letters.join("")}\u2026`) > room) letters.pop();
+  return `${letters.join("")}\u2026`;
+}
 
 /** A figure with a visible title, a description for screen readers, and its numbers as a table. */
 function chart(title, description, height, paint, numbers = null, legend = null) {
   const holder = make("div", { class: "chart" });
   const heading = make("h3", { id: newId("figure") }, title);
   const describe = newId("description");
-  let drawn = 0;
+  // Known from the observer: asking for it at every move of a slider would lay out the page.
+  let room = 640;
   const render = () => {
-    const width = Math.max(240, Math.floor(holder.clientWidth) || 640);
-    drawn = width;
+    const width = Math.max(240, Math.floor(room));
     const tall = typeof height === "function" ? height(width) : height;
     const attributes = {
       viewBox: `0 0 ${width} ${tall}`,
@@ -30,8 +36,11 @@ function chart(title, description, height, paint, numbers = null, legend = null)
       draw("svg", attributes, draw("desc", { id: describe }, words), ...paint(width, tall)),
     );
   };
-  new ResizeObserver(() => {
-    if (Math.abs(holder.clientWidth - drawn) > 1) render();
+  new ResizeObserver(([entry]) => {
+    const now = entry.contentRect.width;
+    if (!now || (holder.firstChild && Math.abs(now - room) < 1)) return;
+    room = now;
+    render();
   }).observe(holder);
   const element = make("figure", {}, heading, legend, holder, numbers);
   return { element, render };
@@ -40,7 +49,8 @@ function chart(title, description, height, paint, numbers = null, legend = null)
 function niceTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((m) => m * power >= rough * 0.999);
+  const times = rough / power;
+  const step = power * (times >= 7 ? 10 : times >= 3.2 ? 5 : times >= 1.5 ? 2 : 1);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) {
     ticks.push(Number((i * step).toPrecision(12)));
@@ -187,7 +197,7 @@ function dotRow(row, x, y, left, wide) {
   const ends = { x1: x(row.low), x2: x(row.high), y1: y, y2: y };
   return [
     draw("text", { class: "label", x: left - 10, y: y + 4, "text-anchor": "end" },
-      cut(row.label, left - 8)),
+      cut(row.label, left - 12)),
     draw("line", { class: wide ? "range" : misses ? "whisker miss" : "whisker", ...ends }),
     isNumber(row.target)
       ? draw("line", { class: "target", x1: x(row.target), x2: x(row.target), y1: y - 9, y2: y + 9 })

@@ -81,7 +81,7 @@ function gridSlider({ id, label, help, values, text, index, changed }) {
     range.value = i;
     range.setAttribute("aria-valuetext", text(values[i]));
     range.style.setProperty("--share", `${last ? (100 * i) / last : 0}%`);
-    field.value = Number.isFinite(values[i]) ? String(values[i]) : "";
+    field.value = Number.isFinite(values[i]) ? String(Number(values[i].toPrecision(6))) : "";
     field.placeholder = text(values[i]);
   };
   const nearest = (x) =>

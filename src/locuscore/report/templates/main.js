@@ -53,6 +53,20 @@ function header(data) {
       make("span", { class: "icon", "aria-hidden": "true" }, ICONS[kind]), make("span", {}, text)));
 }
 
+/** Inside a notebook's frame a link to a section would lead out of it; there it only scrolls. */
+function watchLinks() {
+  if (window.location.protocol !== "about:") return;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    const section = document.getElementById(link.getAttribute("href").slice(1));
+    section.tabIndex = -1;
+    section.scrollIntoView();
+    section.focus({ preventScroll: true });
+  });
+}
+
 function start() {
   const data = JSON.parse(document.getElementById("data").textContent);
   header(data);
@@ -66,6 +80,7 @@ function start() {
   document.getElementById("foot").append(make("p", {}, "This page is complete in itself: it loads " +
     "nothing and sends nothing."));
   watchTips();
+  watchLinks();
 }
 
 start();

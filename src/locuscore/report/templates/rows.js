@@ -13,6 +13,15 @@ function cellText(value, column, format = number) {
   return format(value);
 }
 
+const cellClass = (column) => `${column.kind === "number" ? "number" : "text"} ` +
+  `${column.role === "feature" ? "feature" : ""}`;
+/** A long text is cut; all of it is in the tip. */
+function shortText(text, most) {
+  const letters = Array.from(text);
+  if (letters.length <= most) return text;
+  return make("span", { class: "short", tip: text }, `${letters.slice(0, most - 1).join("")}\u2026`);
+}
+
 const byText = new Intl.Collator(LOCALE, { numeric: true });
 
 /** Order of two cells, ascending: an unlimited bound is above all, other missing cells come last. */
@@ -26,13 +35,33 @@ function compareCells(a, b, column, direction) {
   return direction * byText.compare(String(a), String(b));
 }
 
-function chip({ name, value, factor: times }) {
-  const raises = isNumber(times) && times >= 1;
+const MOST_CHIPS = 3;
+/** What reasons are about: the bound, or a probability where no bound is finite. */
+const driven = (data) => ((data.attribution?.what ?? "the bound").startsWith("the bound")
+  ? "bound" : "risk");
+const raisesBound = ({ factor: times }) => isNumber(times) && times >= 1;
+
+function reasonWords(reason, what) {
+  const { name, value, factor: times } = reason;
   const shown = value === null || value === undefined || value === "" ? ""
-    : typeof value === "number" ? number(value, 4) : String(value);
-  const words = `${name}${shown ? ` = ${shown}` : ""} ` +
-    `${raises ? "raises" : "lowers"} the bound: ${factor(times)}`;
-  return make("li", { class: raises ? "chip up" : "chip down", tip: words },
+    : ` = ${typeof value === "number" ? number(value, 4) : value}`;
+  return `${name}${shown} ${raisesBound(reason) ? "raises" : "lowers"} the ${what}: ${factor(times)}`;
+}
+
+/** The strongest reasons as chips; the weaker ones behind one that counts them. */
+function chips(reasons, what) {
+  const weaker = reasons.slice(MOST_CHIPS);
+  const more = weaker.length
+    ? make("li", { class: "chip more", tip: weaker.map((reason) => reasonWords(reason, what)).join("; ") },
+      `+${weaker.length} weaker`) : null;
+  return make("ul", { class: "chips" }, reasons.slice(0, MOST_CHIPS).map((reason) => chip(reason, what)),
+    more);
+}
+
+function chip(reason, what) {
+  const { name, factor: times } = reason;
+  const raises = raisesBound(reason);
+  return make("li", { class: raises ? "chip up" : "chip down", tip: reasonWords(reason, what) },
     make("span", { "aria-hidden": "true" }, raises ? "\u25b2" : "\u25bc"),
     make("span", { class: "chip-name" }, name),
     make("strong", {}, factor(times)),
@@ -41,6 +70,7 @@ function chip({ name, value, factor: times }) {
 
 function rowsTable(data) {
   const { columns } = data.rows;
+  const what = driven(data);
   const state = { which: data.rows.riskiest.length ? "riskiest" : "safest",
     column: null, direction: 1, filter: "" };
   const hasReasons = ["riskiest", "safest"].some((k) => data.rows[k].some((r) => r.reasons?.length));
@@ -62,15 +92,20 @@ function rowsTable(data) {
     return found.slice().sort((a, b) =>
       compareCells(cellsOf(a)[at], cellsOf(b)[at], keys[at], state.direction));
   };
+  // Reasons stand before the features, so that they are seen without scrolling.
+  const first = columns.findIndex((column) => column.role === "feature");
+  const split = first < 0 ? columns.length : first;
+  const around = (cells, reasons) => (hasReasons
+    ? [...cells.slice(0, split), reasons(), ...cells.slice(split)] : cells);
   const line = (row) => {
-    const [first, ...rest] = cellsOf(row).map((value, i) =>
+    const [name, ...rest] = cellsOf(row).map((value, i) =>
       cellText(value, keys[i], shownAs[i]));
-    const kind = (i) => (columns[i].kind === "number" ? "number" : "text");
     const flag = (text, i) => (columns[i].role === "flag"
-      ? make("span", { class: `flag ${text}` }, text) : text);
-    return make("tr", {}, make("th", { scope: "row" }, first),
-      rest.map((text, i) => make("td", { class: kind(i) }, flag(text, i))),
-      hasReasons ? make("td", {}, make("ul", { class: "chips" }, (row.reasons ?? []).map(chip))) : null);
+      ? make("span", { class: text.startsWith("flag") ? "flag flagged" : "flag" }, text)
+      : shortText(text, 60));
+    return make("tr", {}, make("th", { scope: "row" }, shortText(name, 18)),
+      around(rest.map((text, i) => make("td", { class: cellClass(columns[i]) }, flag(text, i))),
+        () => make("td", {}, chips(row.reasons ?? [], what))));
   };
   const show = () => {
     const rows = sorted();
@@ -87,13 +122,15 @@ function rowsTable(data) {
     show();
   };
   const head = (column, i) => {
-    const button = make("button", { type: "button", on: { click: () => sortBy(i) } }, column.name,
+    const button = make("button", { type: "button", on: { click: () => sortBy(i) } },
+      shortText(column.name.replaceAll(" = ", "\u00a0=\u00a0"), 60),
       make("span", { class: "arrow", "aria-hidden": "true" }));
-    heads.push(make("th", { scope: "col", class: column.kind, "aria-sort": "none" }, button));
+    heads.push(make("th", { scope: "col", class: cellClass(column), "aria-sort": "none" }, button));
     return heads[i];
   };
-  const headRow = make("tr", {}, keys.map(head),
-    hasReasons ? make("th", { scope: "col" }, "drives the bound") : null);
+  const [rowHead, ...otherHeads] = keys.map(head);
+  const headRow = make("tr", {}, rowHead,
+    around(otherHeads, () => make("th", { scope: "col" }, `drives the ${what}`)));
   const table = make("table", { class: "rows", id: "rows-table" },
     make("caption", { class: "unseen" }, "Rows with their bounds; the buttons sort"),
     make("thead", {}, headRow), body);

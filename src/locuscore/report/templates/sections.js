@@ -71,8 +71,8 @@ function boundAndLoss(data) {
     return [...axes(box, x, y, names, { x: short, y: short }), draw("line", { class: "target", ...ends }),
       ...finite.filter(([u, z]) => z <= u).map(dot), ...finite.filter(([u, z]) => z > u).map(dot)];
   };
-  const shown = points.length < b.n_points
-    ? `A random sample of ${count(points.length)} of ${count(b.n_points)} rows. ` : "";
+  const shown = points.length + b.n_infinite < data.n_rows
+    ? `A random sample of ${count(points.length)} of ${count(data.n_rows)} rows. ` : "";
   const infinite = b.n_infinite ? `${count(b.n_infinite)} rows have no finite bound. ` : "";
   const bent = maker.isSkewed ? "Axes are logarithmic away from zero. " : "";
   const key = legend([
@@ -80,8 +80,8 @@ function boundAndLoss(data) {
     { name: "loss above its bound", style: "point miss solid", shape: "triangle" },
     { name: "loss = bound", line: "target" },
   ]);
-  const words = `${shown}${infinite}${bent}${count(over)} of the points lie above the line, ` +
-    `where about ${level(b.alpha)} are expected.`;
+  const words = `${shown}${infinite}${bent}${count(over)} of the points ` +
+    `(${percent(over / points.length)}) lie above the line; about ${level(b.alpha)} are expected.`;
   return section("losses", "Bound against realised loss",
     `Bounds at alpha = ${number(b.alpha, 6)}. ${words}`,
     chart("One mark per row", words, (w) => Math.min(460, Math.max(300, 0.7 * w)), paint, null, key)
@@ -115,7 +115,8 @@ function parts(data) {
   const groups = (data.groups?.rows ?? []).filter((g) => g.n > 0).map((g) => asRow(g, String(g.group)));
   if (!deciles.length && !groups.length) return null;
   return section("parts", "Coverage by part",
-    "The guarantee is an average over all rows; a part of them may lie above or below it.",
+    "The guarantee is an average over all rows; a part of them may lie above or below it. " +
+    "By chance alone about one interval in twenty leaves the wanted share out.",
     make("div", { class: "pair" },
       deciles.length ? coverageRows("By decile of the bound, smallest first", deciles, target,
         "decile: bounds", { head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
@@ -239,6 +240,7 @@ function bounds(data) {
   const named = marks.map(([q, v]) =>
     `${level(Number(q))} of rows have a bound of at most ${inUnits(number(v), data.unit)}`);
   const words = `${named.join("; ")}${named.length ? ". " : ""}` +
+    (b.n_above ? `The ${count(b.n_above)} largest are not drawn. ` : "") +
     (b.n_infinite ? `${count(b.n_infinite)} rows have no finite bound.` : "");
   const key = marks.length ? legend([{ name: `quantiles of the bounds: ${marks.map(([q]) =>
     level(Number(q))).join(", ")}`, line: "quantile" }]) : null;
@@ -250,7 +252,8 @@ function rows(data) {
   const r = data.rows;
   if (!r || !(r.riskiest.length || r.safest.length)) return null;
   return section("rows", "Riskiest and safest rows",
-    "A factor says what a value does to the bound: \u00d71.8 raises it 1.8 times, \u00d70.6 lowers it.",
+    `A factor says what a value does to the ${driven(data)}: \u00d71.8 raises it 1.8 times, ` +
+    "\u00d70.6 lowers it.",
     rowsTable(data));
 }
 
@@ -267,7 +270,7 @@ function attribution(data) {
       const wide = (i.mean_abs_log / most) * (width - left - 70);
       return [
         draw("text", { class: "label", x: left - 10, y: y + 19, "text-anchor": "end" },
-          cut(i.name, left - 8)),
+          cut(i.name, left - 12)),
         draw("rect", { class: "bar", x: left, y: y + 6, width: Math.max(1, wide), height: 17 }),
         draw("text", { class: "label", x: left + wide + 8, y: y + 19 }, times(i)),
         draw("rect", { class: "hit", x: 0, y, width, height: step,
@@ -275,14 +278,16 @@ function attribution(data) {
       ];
     });
   };
-  const table = asTable("Importance", ["signal or feature", "mean change of log bound", "as a factor"],
+  const table = asTable("Importance", ["signal or feature", "mean change of the logarithm", "as a factor"],
     a.importance.map((i) => [i.name, number(i.mean_abs_log, 3), times(i)]));
-  const words = "Average change of the bound, up or down, as a factor.";
-  return section("attribution", "What drives the bound", a.method,
+  const what = driven(data);
+  const words = `Average change of the ${what}, up or down, as a factor.`;
+  const typical = what === "bound" ? inUnits(bound(a.baseline), data.unit) : number(a.baseline, 3);
+  return section("attribution", `What drives the ${what}`, a.method,
     chart("Importance", words, a.importance.length * step + 6, paint, table).element,
-    make("p", { class: "help" }, `${words} The bound of a typical row is ` +
-      `${inUnits(bound(a.baseline), data.unit)}. Cost: ${count(a.n_rows)} rows explained against ` +
-      `${count(a.n_background)} others, ${count(a.evaluations)} evaluations of the bound, ` +
+    make("p", { class: "help" }, `${words} The ${what} of a typical row is ` +
+      `${typical}. Cost: ${count(a.n_rows)} rows explained against ` +
+      `${count(a.n_background)} others, ${count(a.evaluations)} evaluations, ` +
       `${number(a.seconds, 2)} s.`));
 }
 
