@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using service-load clean
+.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates speed-mdn cli-score rows-worth-using report-cost service-load clean
 .PHONY: bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
@@ -65,6 +65,10 @@ speed-mdn: .venv/.dev
 # The command `score` against the in-memory call, and what more rows bring.
 cli-score: .venv/.dev
 	$(BIN)/python benchmarks/cli_score.py
+
+# A report beside scoring the same rows: up to a million of them, a few minutes.
+report-cost: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/report_cost.py
 
 rows-worth-using: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/rows_worth_using.py

@@ -26,7 +26,7 @@ LAYERS = [
     {"_state"},
     {"_scorer"},
     {"_generators", "_contracts", "_predictor_files", "datasets"},
-    {"__init__", "testing", "_demo_measure", "plots", "spark"},
+    {"__init__", "testing", "_demo_measure", "plots", "report", "spark"},
     {"demo", "service"},
     {"cli"},
     {"__main__"},

@@ -286,3 +286,16 @@ def test_a_wrong_shape_is_told_what_would_do():
     for method in (dist.isf, dist.sf):
         with pytest.raises(ValueError, match=r"shape \(1, m\) or \(3, m\).*got shape \(2,\)"):
             method([0.1, 0.2])
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_many_levels_of_step_laws_invert_together_as_one_by_one(is_shared, rng):
+    # Ties among the points, levels at the jumps, in the tail and at both ends.
+    levels = np.array([0.0, 1e-9, 0.005, 0.01, 0.0225, 0.26, 0.5, 0.505, 0.9, 1.0])
+    for n, n_points in ((1, 1), (4, 4), (7, 12)):
+        points = rng.integers(0, 5, size=(n, 3, n_points)).astype(float)
+        draws = StepDraws(points, points.max(axis=(1, 2)), np.ones(n))
+        dist = LossDistribution(draws, floor=Floor(5.0, 1.0))
+        given = levels[None, :] if is_shared else rng.permuted(np.tile(levels, (n, 1)), axis=1)
+        alone = [dist._guarded_isf(dist._per_row(given)[:, [j]]) for j in range(len(levels))]
+        assert_close(dist.isf(given), np.hstack(alone))

@@ -222,3 +222,9 @@ def test_falling_orders_the_values_by_level_and_joins_ties():
     level = np.array([[0.1, 0.5, 0.1, 0.3, 0.9]])
     value = np.array([[3.0, 1.0, 3.1, 0.9, 0.5]])
     assert_close(falling(value, level), [[3.1, 1.0, 3.1, 1.0, 0.5]])
+
+
+def test_levels_shared_by_all_rows_fall_like_those_of_each_row(rng):
+    value = rng.normal(size=(5, 9))
+    level = np.broadcast_to(rng.integers(0, 4, size=9) / 4, value.shape)
+    assert_close(falling(value, level), falling(value, level.copy()))

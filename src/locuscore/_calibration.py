@@ -5,11 +5,15 @@ equals ``1 - W`` of the paper where the law is continuous and counts the atom wh
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from scipy.stats import betabinom
 
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
+
+FAR = 15.0  # standard deviations
 
 
 def conformal_rank(n: int, alpha: float) -> int:
@@ -21,6 +25,43 @@ def conformal_rank(n: int, alpha: float) -> int:
     """
     k = math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
     return k - 1 if (n + 2 - k) / (n + 1) <= alpha else k
+
+
+@dataclass(frozen=True)
+class CoverageLaw:
+    """Law of the number of new rows within their bound: ``P(count <= counts) = cumulative``."""
+
+    counts: IntArray
+    cumulative: FloatArray
+
+    def ppf(self, share: float) -> int:
+        """Smallest count with at least this probability up to it."""
+        place = int(np.searchsorted(self.cumulative, share))
+        return int(self.counts[min(place, len(self.counts) - 1)])
+
+    def p_value(self, count: int) -> float:
+        """Twice the probability of a count as far out on its side, at most 1."""
+        place = int(np.clip(count - self.counts[0], -1, len(self.counts) - 1))
+        up_to = float(self.cumulative[place]) if place >= 0 else 0.0
+        from_there = 1.0 - float(self.cumulative[place - 1]) if place >= 1 else 1.0
+        return min(1.0, 2.0 * min(up_to, from_there))
+
+
+def coverage_law(n: int, alpha: float, n_new: int) -> CoverageLaw | None:
+    """Law of the number of `n_new` rows within their bound, given n calibration rows.
+
+    Over the draw of all of them it is beta-binomial with parameters k and ``n + 1 - k``, as long as
+    tails do not tie; ties can only cover more. None where n is too small for `alpha`: the bound is
+    then the top of the support, and all rows are covered.
+    """
+    k = conformal_rank(n, alpha)
+    if k > n:
+        return None
+    law = betabinom(n_new, k, n + 1 - k)
+    # Its own distribution function adds up from zero at every call; what lies farther out is nil.
+    middle, reach = law.mean(), FAR * law.std() + 1.0
+    counts = np.arange(max(int(middle - reach), 0), min(int(middle + reach), n_new) + 1)
+    return CoverageLaw(counts, np.cumsum(law.pmf(counts)))
 
 
 def smallest_n(alpha: float) -> int:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import betabinom
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import IsolationForest, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from locuscore._calibration import conformal_rank
+from locuscore._calibration import coverage_law
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, Rows
 from locuscore.datasets import load_diamonds
@@ -23,6 +22,7 @@ STEPS = (
     "bound the error of every test row",
     "fit two rivals to compare with",
     "draw the picture",
+    "write the report",
 )
 _ORDERED = ["cut", "color", "clarity"]
 
@@ -45,6 +45,8 @@ class Measured:
     """What came out on the test rows: one value per row, money in dollars."""
 
     setting: Setting
+    locus: Locus
+    rows: Rows
     n_fit: int
     n_calibration: int
     prediction: FloatArray
@@ -94,6 +96,8 @@ def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measur
     step()
     return Measured(
         setting=setting,
+        locus=locus,
+        rows=X_test,
         n_fit=len(locus.fit_rows_),
         n_calibration=len(locus.calibration_rows_),
         prediction=prediction,
@@ -115,9 +119,9 @@ def summary(m: Measured) -> dict[str, Any]:
     holds its middle 95 %.
     """
     n_test = len(m.loss)
-    rank = conformal_rank(m.n_calibration, m.setting.alpha)
-    law = betabinom(n_test, rank, m.n_calibration + 1 - rank)
-    low, high = (float(end) / n_test for end in law.ppf([0.025, 0.975]))
+    law = coverage_law(m.n_calibration, m.setting.alpha, n_test)
+    assert law is not None, "the demonstration has enough calibration rows for its alpha"
+    low, high = (law.ppf(share) / n_test for share in (0.025, 0.975))
     coverage = float(np.mean(m.loss <= m.bound))
     kept = {name: ~flag for name, flag in m.flags.items()}
     return {

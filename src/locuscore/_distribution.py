@@ -83,7 +83,8 @@ class LossDistribution:
     def isf(self, level: FloatArray | float) -> FloatArray:
         """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
         values = self._per_row(level)
-        if not np.all((values >= 0) & (values <= 1)):
+        given = np.asarray(level)
+        if not np.all((given >= 0) & (given <= 1)):
             raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
         bound = self._isf(values)
         return bound[:, 0] if np.ndim(level) < 2 else bound
@@ -164,10 +165,13 @@ class LossDistribution:
 
     def _joint_isf(self, level: FloatArray) -> FloatArray | None:
         """All levels of a row together, where the laws offer it and the floor plays no part."""
-        if self.floor is not None and np.any((level > 0) & (level <= SMALLEST_SURVIVAL)):
+        few = level[:1] if level.strides[0] == 0 else level  # the same in every row
+        if self.floor is not None and np.any((few > 0) & (few <= SMALLEST_SURVIVAL)):
             return None
         values = joint_isf(self._reduced, level) if level.size else None
-        return None if values is None else falling(np.where(level > 0, values, np.inf), level)
+        if values is None:
+            return None
+        return falling(values if few.all() else np.where(few > 0, values, np.inf), level)
 
     def _guarded_isf(self, level: FloatArray) -> FloatArray:
         bound = self._reduce(self._reduced.isf(level))

@@ -150,6 +150,8 @@ def falling(value: FloatArray, level: FloatArray) -> FloatArray:
 
     Found by iteration, inverses at close levels may be in the wrong order by their tolerance.
     """
+    if level.strides[0] == 0:  # the same levels in every row: one order serves all
+        return _falling_alike(value, level[0])
     order = np.argsort(-level, axis=1, kind="stable")
     ordered, value = (np.take_along_axis(part, order, axis=1) for part in (level, value))
     value = np.maximum.accumulate(value, axis=1)
@@ -158,6 +160,19 @@ def falling(value: FloatArray, level: FloatArray) -> FloatArray:
         value[:, j] = np.where(tied, value[:, j + 1], value[:, j])
     out = np.empty(value.shape)
     np.put_along_axis(out, order, value, axis=1)
+    return out
+
+
+def _falling_alike(value: FloatArray, level: FloatArray) -> FloatArray:
+    if np.all(level[1:] > level[:-1]) and np.all(value[:, 1:] <= value[:, :-1]):
+        return value
+    order = np.argsort(-level, kind="stable")
+    ordered = level[order]
+    value = np.maximum.accumulate(value[:, order], axis=1)
+    for j in np.flatnonzero(ordered[:-1] == ordered[1:])[::-1]:
+        value[:, j] = value[:, j + 1]
+    out = np.empty(value.shape)
+    out[:, order] = value
     return out
 
 

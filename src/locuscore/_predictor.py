@@ -50,8 +50,14 @@ def check_predictor(predictor: Any) -> None:
         )
 
 
-def realised_losses(loss: Loss, predictor: Any, X: Rows, y: ArrayLike | None) -> FloatArray:
-    """Return ``L(y, g(x))`` for each row, giving the loss what it reads."""
+def realised_losses(
+    loss: Loss, predictor: Any, X: Rows, y: ArrayLike | None, known: FloatArray | None = None
+) -> FloatArray:
+    """Return ``L(y, g(x))`` for each row, giving the loss what it reads.
+
+    `known` is g(x) where somebody has computed it as one number per row; a loss of numbers then
+    does not ask the predictor again.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     n = n_rows(X)
@@ -64,7 +70,8 @@ def realised_losses(loss: Loss, predictor: Any, X: Rows, y: ArrayLike | None) ->
         return check_losses(loss(codes, probabilities), n)
     if loss.reads == "numbers":
         targets = check_numeric(targets, "y")
-    output = predict(predictor, X)
+    output: np.ndarray
+    output = predict(predictor, X) if known is None or loss.reads != "numbers" else known
     if loss.reads == "numbers":
         output = check_numeric(output, "the predictor's output")
     if loss.reads == "codes":

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
 
 from locuscore._protocols import FloatArray
 from locuscore._validation import (
@@ -17,6 +16,7 @@ from locuscore._validation import (
     check_scores,
     one_tau,
 )
+from locuscore.metrics import share_interval
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ def exceedance_interval(
     tau = one_tau(tau)
     delta = check_between(delta, "delta")
     n, k = int(taken.sum()), int(np.count_nonzero((z > tau) & (taken == 1)))
-    low = float(betaincinv(k, n - k + 1, delta / 2)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - delta / 2)) if k < n else 1.0
+    low, high = (float(end) for end in share_interval(k, n, delta))
     return ExceedanceInterval(n, k, tau, delta, k / n if n else float("nan"), low, high)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from locuscore import plots
 from locuscore._demo_measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore._optional import require
+from locuscore._scorer import Scorer
+from locuscore.report import report
 
 __all__ = [
     "Measured",
@@ -18,13 +20,14 @@ __all__ = [
     "run",
     "show",
     "summary",
+    "write_report",
 ]
 
 
 def run(
     setting: Setting | None = None, *, folder: str | Path = "demo_output", console: Any = None
 ) -> Measured:
-    """Measure, save the picture in `folder`, and print what a new user should see."""
+    """Measure, save picture and report in `folder`, and print what a new user should see."""
     setting = Setting() if setting is None else setting
     for package in ("pandas", "matplotlib", "rich"):
         require(package, extra="demo")
@@ -33,7 +36,10 @@ def run(
         measured = measure(setting, step)
         step()
         path = draw(measured, Path(folder) / "diamonds.png")
+        step()
+        page = write_report(measured, Path(folder) / "report.html")
     show(measured, console, path)
+    console.print(f"Report: {page}", highlight=False, soft_wrap=True)
     return measured
 
 
@@ -78,6 +84,19 @@ def show(m: Measured, console: Any, path: Path) -> None:
     console.rule("Flags", characters="-")
     console.print(_rule_table(m, figures))
     console.print(f"Picture: {path}", highlight=False, soft_wrap=True)
+
+
+def write_report(m: Measured, path: Path) -> Path:
+    """Save the page that a scorer of these errors would be judged by."""
+    scorer = Scorer(
+        m.locus, m.locus.tau_rule(m.setting.tau, m.setting.alpha), (m.setting.alpha, 0.5)
+    )
+    found = report(
+        scorer, m.rows, m.truth, groups="cut", title="Errors of diamond prices", unit="dollars"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found.write(path)
+    return path
 
 
 def draw(m: Measured, path: Path) -> Path:

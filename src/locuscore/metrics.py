@@ -212,9 +212,18 @@ def local_coverage(
     names, member = _labels(groups, len(z)) if n_bins is None else _bins(groups, len(z), n_bins)
     n = np.bincount(member)
     k = np.bincount(member, weights=z <= u)
-    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, d / 2), 0.0)
-    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - d / 2), 1.0)
-    return LocalCoverage(names, n, k / n, low, high)
+    return LocalCoverage(names, n, k / n, *share_interval(k, n, d))
+
+
+def share_interval(k: Any, n: Any, delta: float) -> tuple[FloatArray, FloatArray]:
+    """Clopper and Pearson's interval of level 1 - delta for a share, from k of n independent rows.
+
+    From 0 to 1 where there are no rows.
+    """
+    k, n = np.asarray(k), np.asarray(n)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, delta / 2), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - delta / 2), 1.0)
+    return low, high
 
 
 def exceedance_curve(score: ArrayLike, losses: ArrayLike, tau: float) -> ExceedanceCurve:

@@ -9,7 +9,7 @@ from cli_for_tests import fails, run
 from locuscore import rows_for_certificate, rows_for_coverage
 from locuscore.__main__ import main
 
-COMMANDS = ["demo", "fit", "certify", "score", "inspect"]
+COMMANDS = ["demo", "fit", "certify", "score", "inspect", "report"]
 PLANS = ["bound", "coverage", "certificate"]
 
 

@@ -14,6 +14,7 @@ from locuscore.cli._demo import demo
 from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
 from locuscore.cli._plan import plan
+from locuscore.cli._report import report
 from locuscore.cli._score import score
 from locuscore.cli._serve import serve
 from locuscore.cli._terminal import as_json
@@ -46,6 +47,7 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
         "score guard.locus rows.csv --keep-all -o scored.csv",
     ],
     inspect: ["inspect guard.locus"],
+    report: ["report guard.locus test.parquet -t price --unit dollars -o report.html"],
     serve: ["serve guard.locus --port 8000"],
 }
 for command, examples in EXAMPLES.items():

@@ -184,13 +184,18 @@ def _features(
 
 def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, np.ndarray]:
     """Features as a pandas frame, which most predictors read, and the target."""
-    y = sample.rows.column(target)
+    y = target_values(sample.rows.column(target), target)
+    return sample.rows.select(names).to_pandas(), y
+
+
+def target_values(y: Any, name: str) -> np.ndarray:
+    """Return a column of true values as an array; none may be missing."""
     missing = y.null_count or (
         int(np.isnan(y.to_numpy()).sum()) if pa.types.is_floating(y.type) else 0
     )
     if missing:
-        raise ValueError(f"the target {target} is missing in {missing:,} rows; remove them first.")
-    return sample.rows.select(names).to_pandas(), y.to_pandas().to_numpy()
+        raise ValueError(f"the target {name} is missing in {missing:,} rows; remove them first.")
+    return np.asarray(y.to_pandas().to_numpy())
 
 
 def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample) -> None:

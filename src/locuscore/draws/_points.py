@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._numeric import SMALLEST_FLOAT
+from locuscore._numeric import SMALLEST_FLOAT, raise_until_below
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
@@ -66,6 +66,26 @@ class StepDraws:
         beyond = self.top[:, None] + power_tail_excess(share, self.scale[:, None])
         return np.where(count == 0, beyond, step)
 
+    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+        """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
+
+        A level has the same place in every row, so many levels cost little more than one.
+        """
+        if self.shape[1] > 1:
+            return None
+        shared = level[:1] if level.strides[0] == 0 else level
+        count = np.searchsorted(self._survival_by_count, shared, side="left")
+        points = self._sorted[:, 0]
+        index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
+        if len(index) == 1:
+            values = np.take(points, index[0], axis=1)
+        else:
+            values = np.take_along_axis(points, index, axis=1)
+        for j in np.flatnonzero((count == 0).any(axis=0)):  # in the tail
+            column = level[:, [j]]
+            values[:, [j]] = raise_until_below(self.sf, column, self.isf(column))
+        return values
+
     def average(self) -> "StepDraws":
         """Pool the points of all draws, which is the mean of the laws exactly."""
         pooled = self.points.reshape(len(self.points), 1, -1)
@@ -77,11 +97,11 @@ class StepDraws:
         if "_sorted" not in self.__dict__ or m < FEWEST_TO_SEARCH:
             return _count(self.points > z[:, :, None])
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
+        before = np.arange(upto.size).reshape(self.shape) * m - 1
         step = 1 << (m.bit_length() - 1)
         while step:
             trial = upto + step
-            last = np.minimum(trial, m)[:, :, None] - 1
-            value = np.take_along_axis(self._sorted, last, axis=2)[:, :, 0]
+            value = self._sorted.take(before + np.minimum(trial, m))
             upto = np.where((trial <= m) & (value <= z), trial, upto)
             step //= 2
         return m - upto

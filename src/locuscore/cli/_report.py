@@ -1,0 +1,173 @@
+"""``locuscore report``: what an archive does on labelled rows, as one page."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from locuscore import Scorer
+from locuscore.cli._choices import (
+    check_output,
+    chosen_loss,
+    chosen_predictor,
+    load_scorer,
+    missing_columns,
+)
+from locuscore.cli._fit import target_values
+from locuscore.cli._options import (
+    OUTPUT,
+    Archive,
+    Data,
+    Debug,
+    Json,
+    LossAgain,
+    Predictor,
+    Quiet,
+    Seed,
+    Trust,
+    TrustPickle,
+    option,
+)
+from locuscore.cli._sample import sample_rows
+from locuscore.cli._stream import csv_types, feature_columns
+from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
+from locuscore.cli._terminal import Terminal, print_plain, size_text
+from locuscore.report import PILOT_ROWS, Batch, report_batches
+
+
+def report(
+    archive: Archive,
+    data: Data,
+    output: Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")],
+    target: Annotated[
+        str | None, option("--target", "-t", metavar="COLUMN", text="Column of true values.")
+    ] = None,
+    losses: Annotated[
+        str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
+    ] = None,
+    groups: Annotated[
+        str | None, option("--groups", metavar="COLUMN", text="Show the coverage by this column.")
+    ] = None,
+    title: Annotated[str, option("--title", metavar="TEXT", text="Title.")] = "Locus report",
+    unit: Annotated[
+        str, option("--unit", metavar="TEXT", text="What losses are measured in, such as dollars.")
+    ] = "",
+    predictor: Predictor = None,
+    trust: Trust = None,
+    trust_pickle: TrustPickle = False,
+    loss: LossAgain = None,
+    seed: Seed = 0,
+    summary: Annotated[
+        Path | None,
+        option("--summary", panel=OUTPUT, metavar="FILE", text="Write all figures as JSON, too."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Report how a scorer does on labelled rows, in one page that needs no network.
+
+    The rows must be unseen by fit. Files of any size are read with constant memory.
+    """
+    terminal = Terminal(as_json, quiet)
+    if (target is None) == (losses is None):
+        raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
+    for path in [output, *([] if summary is None else [summary])]:
+        check_output(path, data)
+    g = chosen_predictor(predictor, trust, trust_pickle)
+    own_loss = None if loss is None else chosen_loss(loss)
+    scorer = load_scorer(archive, g, trust, own_loss)
+    rows = LabelledRows.open(scorer, data, target, losses, groups)
+    started = time.perf_counter()
+    with terminal.working("sampling"):
+        pilot = rows.pilot(seed)
+    with terminal.progress(rows.source.n_rows, 0) as advance:
+        found = report_batches(
+            scorer,
+            rows.batches(advance),
+            pilot=[pilot],
+            group_name=groups or "group",
+            title=title,
+            unit=unit,
+            archive=archive.name,
+            random_state=seed,
+        )
+    found.write(output)
+    if summary is not None:
+        found.write_json(summary)
+    figures = {
+        "output": str(output),
+        "summary": None if summary is None else str(summary),
+        "rows": found.summary["n_rows"],
+        "coverage": found.summary["coverage"],
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    terminal.show(figures, lambda console: _draw(console, figures, output))
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """A file of rows with a target or losses, read as often as one likes."""
+
+    path: Path
+    source: Source
+    features: list[str]
+    target: str | None
+    losses: str | None
+    groups: str | None
+
+    @classmethod
+    def open(
+        cls, scorer: Scorer, path: Path, target: str | None, losses: str | None, groups: str | None
+    ) -> "LabelledRows":
+        """Find the columns."""
+        types = csv_types(scorer)
+        label = target or losses or ""
+        if types is not None:
+            is_number = losses is not None or scorer.locus.loss_.reads == "numbers"
+            types = {**types, label: pa.float64() if is_number else None}
+        source = open_table(path, types)
+        missing_columns(path, [label, *([] if groups is None else [groups])], source.names)
+        others = {label, groups} if scorer.schema.kind == "array" else {label}
+        features = feature_columns(scorer, path, [n for n in source.names if n not in others])
+        return cls(path, source, features, target, losses, groups)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        extra = [name for name in (self.target, self.losses, self.groups) if name is not None]
+        return list(dict.fromkeys([*self.features, *extra]))
+
+    def pilot(self, seed: int) -> Batch:
+        """A uniform sample of the whole file."""
+        sample = sample_rows(self.source.batches(self.columns), PILOT_ROWS, seed)
+        if not sample.n_read:
+            raise ValueError(f"{self.path} has no rows.")
+        return self._batch(sample.rows)
+
+    def batches(self, advance: Callable[[int], None]) -> Iterator[Batch]:
+        """All rows, in tables of even size."""
+        for table in even_tables(self.source.batches(self.columns), BATCH_ROWS):
+            yield self._batch(table)
+            advance(table.num_rows)
+
+    def _batch(self, table: Any) -> Batch:
+        label = self.target or self.losses or ""
+        values = target_values(table.column(label), label)
+        groups = None if self.groups is None else table.column(self.groups).to_pandas().to_numpy()
+        X = table.select(self.features)
+        return Batch(X, values, groups=groups) if self.target else Batch(X, None, values, groups)
+
+
+def _draw(console: Console, figures: Mapping[str, Any], output: Path) -> None:
+    for part in figures["coverage"]:
+        print_plain(console, part["sentence"])
+    size, rows = size_text(output.stat().st_size), figures["rows"]
+    print_plain(console, f"Wrote {output} ({size}): {rows:,} rows in {figures['seconds']:.1f} s.")
+    if figures["summary"] is not None:
+        print_plain(console, f"Wrote {figures['summary']}.")

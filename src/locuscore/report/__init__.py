@@ -1,0 +1,206 @@
+"""The report: what a scorer does on labelled rows, as a page for people and as JSON.
+
+`report` takes rows in memory, `report_batches` a stream of any length.
+"""
+
+import datetime
+import html
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._archive import write_atomically
+from locuscore._frames import as_array, as_batch, column, n_rows, take_rows
+from locuscore._random import spawn_seeds
+from locuscore._scorer import Scorer
+from locuscore.report._summary import Summary
+
+__all__ = ["Batch", "Report", "report", "report_batches"]
+
+PILOT_ROWS = 2_000
+
+
+class Batch(NamedTuple):
+    """Labelled rows of a stream: true values y or losses, and labels of groups if there are any."""
+
+    X: Any
+    y: ArrayLike | None = None
+    losses: ArrayLike | None = None
+    groups: ArrayLike | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A summary of a scorer on labelled rows, which can be written as a page or as JSON."""
+
+    summary: dict[str, Any]
+
+    def to_html(self) -> str:
+        """The page: one file that needs nothing else."""
+        from locuscore.report._html import page  # noqa: PLC0415 - JSON does not need the templates
+
+        return page(self.summary)
+
+    def to_json(self) -> str:
+        """The summary as JSON; null stands for infinity."""
+        return json.dumps(self.summary, allow_nan=False)
+
+    def write(self, path: str | Path) -> None:
+        """Write the page; complete, or the old file is untouched."""
+        _write(path, self.to_html())
+
+    def write_json(self, path: str | Path) -> None:
+        """Write the summary as JSON."""
+        _write(path, self.to_json())
+
+    def __str__(self) -> str:
+        lines = [f"{self.summary['title']}: {self.summary['n_rows']:,} test rows."]
+        return "\n".join(lines + [part["sentence"] for part in self.summary["coverage"]])
+
+    def _repr_html_(self) -> str:
+        # The page has scripts of its own; a frame without rights keeps them from the notebook.
+        page = html.escape(self.to_html(), quote=True)
+        return (
+            f'<iframe sandbox="allow-scripts" srcdoc="{page}" title="Locus report" '
+            'style="width: 100%; height: 80vh; border: 1px solid #888"></iframe>'
+        )
+
+
+def report(
+    scorer: Scorer,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    losses: ArrayLike | None = None,
+    groups: ArrayLike | str | None = None,
+    title: str = "Locus report",
+    unit: str = "",
+    archive: str = "guard.locus",
+    created: datetime.date | None = None,
+    random_state: int | None = 0,
+) -> Report:
+    """Report what a scorer does on labelled rows that had no part in fitting it.
+
+    Parameters
+    ----------
+    scorer
+        A `Scorer`, with or without a rule.
+    X, y
+        Rows with the columns of `fit`, and their true values.
+    losses
+        The losses of the rows, instead of y.
+    groups
+        One label per row, or the name of a column of X: coverage is shown for each.
+    title
+        Title of the page.
+    unit
+        What losses are measured in, such as "dollars".
+    archive
+        Name of the scorer's archive in the commands that the page offers.
+    created
+        Date on the page; None for today.
+    random_state
+        Seed of samples and of the attribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.report import report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1500, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=1500)
+    >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X[:1000], y[:1000])
+    >>> found = report(Scorer(locus), X[1000:], y[1000:])
+    >>> found.summary["coverage"][0]["agrees"]
+    True
+    """
+    rows = as_batch(X)[0]
+    name = "group"
+    if isinstance(groups, str):
+        name, groups = groups, column(rows, groups)
+    elif groups is not None:
+        name = str(getattr(groups, "name", None) or name)
+    batch = Batch(rows, *(None if part is None else as_array(part) for part in (y, losses, groups)))
+    return report_batches(
+        scorer,
+        [batch],
+        pilot=[_some(batch, spawn_seeds(random_state, 1)[0])],
+        group_name=name,
+        title=title,
+        unit=unit,
+        archive=archive,
+        created=created,
+        random_state=random_state,
+    )
+
+
+def report_batches(
+    scorer: Scorer,
+    batches: Iterable[Batch | tuple[Any, ...]],
+    *,
+    pilot: Sequence[Batch] | None = None,
+    group_name: str = "group",
+    title: str = "Locus report",
+    unit: str = "",
+    archive: str = "guard.locus",
+    created: datetime.date | None = None,
+    random_state: int | None = 0,
+) -> Report:
+    """As `report`, for a stream of batches (X, y), in memory that does not grow with it.
+
+    Counts are exact over all rows; pictures of more than 100,000 rows show a sample. `pilot` are a
+    few thousand rows like all of them: the grid of tolerances goes through their losses. Without
+    it the first batches with 2,000 rows or more serve, so a stream should not be sorted.
+    """
+    stream = (Batch(*batch) for batch in batches)
+    first: list[Batch] = []
+    if pilot is None:
+        first = list(_first(stream))
+        pilot = _cut(first)
+    seen = Summary(scorer, pilot, group_name=group_name, random_state=random_state)
+    for batch in chain(first, stream):
+        seen.add(*batch)
+    return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))
+
+
+def _first(stream: Iterator[Batch]) -> Iterator[Batch]:
+    """As many batches as it takes to have rows for the pilot."""
+    n = 0
+    while n < PILOT_ROWS and (batch := next(stream, None)) is not None:
+        n += n_rows(as_batch(batch.X)[0])
+        yield batch
+
+
+def _cut(batches: Iterable[Batch]) -> list[Batch]:
+    """The first 2,000 rows, so that it does not matter how the stream is cut."""
+    found, room = [], PILOT_ROWS
+    for batch in batches:
+        found.append(_taken(batch, slice(0, room)))
+        room -= min(room, n_rows(as_batch(batch.X)[0]))
+    return found
+
+
+def _some(batch: Batch, seed: int) -> Batch:
+    """At most 2,000 rows of a batch, at random."""
+    n = n_rows(batch.X)
+    at = np.sort(np.random.default_rng(seed).permutation(n)[:PILOT_ROWS])
+    return batch if n <= PILOT_ROWS else _taken(batch, at)
+
+
+def _taken(batch: Batch, rows: Any) -> Batch:
+    others = (None if part is None else as_array(part)[rows] for part in batch[1:3])
+    return Batch(take_rows(as_batch(batch.X)[0], rows), *others)
+
+
+def _write(path: str | Path, text: str) -> None:
+    def write(file: IO[bytes]) -> None:
+        file.write(text.encode())
+
+    write_atomically(path, write)

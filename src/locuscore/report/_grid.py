@@ -1,0 +1,140 @@
+"""The grid that a report counts on: tolerances, alphas, and thresholds of the rule's own score."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from locuscore._protocols import BoolArray, FloatArray
+from locuscore._rules import FlagRule
+from locuscore._scorer import Scorer
+
+N_TAUS = 200
+N_THRESHOLDS = 200
+MOST_PASSED = 100  # certified thresholds on the grid, the rule's own among them
+ALPHAS = np.arange(1, 100) / 100
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tolerances and thresholds, ascending, and where the reader starts."""
+
+    taus: FloatArray
+    tau_start: int
+    alpha_start: int
+    thresholds: FloatArray | None = None
+    passed: BoolArray | None = None
+    threshold_start: int = 0
+
+    @property
+    def tau(self) -> float:
+        """The tolerance at which the reader starts."""
+        return float(self.taus[self.tau_start])
+
+
+def make_grid(
+    scorer: Scorer, losses: FloatArray, bounds: FloatArray, score: FloatArray | None
+) -> Grid:
+    """Lay the grid through a sample: losses, bounds at the first alpha, and the rule's score."""
+    rule = scorer.rule
+    tau = None if rule is None else rule_tau(rule)
+    support = scorer.locus.support_
+    taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, tau)
+    start = _default_tau(losses, support.high) if tau is None else tau
+    tau_start = int(np.argmin(np.abs(taus - start)))
+    alpha = scorer.alphas[0] if rule is None else rule_alpha(rule) or scorer.alphas[0]
+    alpha_start = int(np.argmin(np.abs(ALPHAS - alpha)))
+    if rule is None or score is None:
+        return Grid(taus, tau_start, alpha_start)
+    passed = passed_thresholds(rule)
+    own = np.array([rule.threshold]) if np.isfinite(rule.threshold) else np.empty(0)
+    thresholds = _thresholds(score, np.append(_thin(passed, MOST_PASSED), own))
+    place = int(np.searchsorted(thresholds, rule.threshold))
+    return Grid(
+        taus,
+        tau_start,
+        alpha_start,
+        thresholds,
+        np.isin(thresholds, passed),
+        min(place, len(thresholds) - 1),
+    )
+
+
+def rule_tau(rule: FlagRule) -> float | None:
+    """Tolerance that a rule is about, if it has one."""
+    tau = rule.evidence.get("tau", rule.score.tau)
+    return None if tau is None else float(tau)
+
+
+def rule_alpha(rule: FlagRule) -> float | None:
+    """Alpha of a rule on the bound or on the exceedance, if it has one."""
+    if rule.score.kind == "exceedance":
+        return rule.threshold if 0 < rule.threshold < 1 else None
+    return rule.score.alpha
+
+
+def certified(rule: FlagRule | None) -> dict[str, float] | None:
+    """Tau, eta and delta of a certificate of ``P(loss > tau | accepted) <= eta``; None of others.
+
+    A certificate of something else, such as the mean loss, has no tau.
+    """
+    keys = ("tau", "eta", "delta")
+    if rule is None or rule.standing != "certificate" or any(k not in rule.evidence for k in keys):
+        return None
+    return {key: float(rule.evidence[key]) for key in keys}
+
+
+def passed_thresholds(rule: FlagRule) -> FloatArray:
+    """Thresholds on record that were tested and passed, ascending.
+
+    A sequence that climbs from its start passed everything on the way to the rule's threshold. Of
+    other certificates only that threshold itself is known to have passed.
+    """
+    if certified(rule) is None or not np.isfinite(rule.threshold):
+        return np.empty(0)
+    own = np.array([rule.threshold])
+    if "start_levels" not in rule.evidence:
+        return own
+    tested = np.array(rule.table.get("threshold", ()), dtype=np.float64)
+    return np.union1d(tested[tested <= rule.threshold], own)
+
+
+def _taus(
+    losses: FloatArray, bounds: FloatArray, points: FloatArray | None, tau: float | None
+) -> FloatArray:
+    own = [] if tau is None else [tau]
+    if points is not None:
+        # Between two attainable losses nothing changes.
+        return np.union1d(_thin(points, N_TAUS), own)
+    values = np.append(losses, bounds)
+    levels = np.linspace(0, 1, N_TAUS - 1)
+    spread = np.unique(np.quantile(values, levels, method="nearest"))
+    readable = np.unique([float(f"{value:.3g}") for value in spread])
+    if len(readable) > 0.6 * len(spread):
+        spread = readable
+    missing = N_TAUS - len(spread) - len(own)
+    if missing > 1 and spread[-1] > spread[0]:  # few rows, or many ties
+        spread = np.union1d(spread, np.linspace(spread[0], spread[-1], missing + 2)[1:-1])
+    return np.union1d(spread, own)
+
+
+def _default_tau(losses: FloatArray, top: float) -> float:
+    """About the 90 % loss; below the top of the support, where every loss is tolerated."""
+    below = losses[losses < top]
+    return float(np.quantile(below if len(below) else losses, 0.9, method="lower"))
+
+
+def _thresholds(score: FloatArray, needed: FloatArray) -> FloatArray:
+    finite = score[np.isfinite(score)]
+    room = max(N_THRESHOLDS - len(needed), 2)
+    found = needed
+    if len(finite):
+        spread = np.quantile(finite, np.linspace(0, 1, room), method="nearest")
+        found = np.union1d(spread, needed)
+    return found if len(found) else np.zeros(1)
+
+
+def _thin(values: FloatArray, most: int) -> FloatArray:
+    """At most so many of some ascending values, evenly spread, both ends among them."""
+    if len(values) <= most:
+        return values
+    return values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(np.int64))]

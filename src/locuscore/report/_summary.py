@@ -1,0 +1,310 @@
+"""From labelled rows, however many, to one plain dict: all that a report shows."""
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._codec import library_versions
+from locuscore._frames import as_array, as_batch, n_rows
+from locuscore._protocols import FloatArray
+from locuscore._random import spawn_seeds
+from locuscore._scorer import Scorer
+from locuscore.metrics import randomized_tails
+from locuscore.report import _pictures as pictures
+from locuscore.report import _words as words
+from locuscore.report._attribution import MOST_ORDERS, MOST_SIGNALS, Attribution, attribute
+from locuscore.report._counts import ExplorerCounts, GroupCounts
+from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
+from locuscore.report._laws import (
+    Block,
+    Laws,
+    feature_names,
+    has_features,
+    signal_names,
+    spread_column,
+)
+from locuscore.report._rows import Entry, Extremes, cell, is_number
+from locuscore.report._sample import Sample
+
+FORMAT = 1
+NO_ROWS = "a report needs at least one labelled row; got none."
+SAMPLE_ROWS = 100_000  # for quantiles, deciles and the PIT test; with fewer rows all of them
+CURVE_ROWS = 20_000  # for the curves, which need every row's signals
+CURVE_FLOATS = 4_000_000
+MOST_REASONS = 8
+MOST_IMPORTANCE = 30
+
+
+class Summary:
+    """What is known of the rows seen so far; memory does not grow with them.
+
+    Counts are exact over all rows. `pilot` are some of the rows, batches (X, y, losses), best
+    a random sample of a few thousand: the grid of tolerances goes through them, and nothing else
+    uses them. The way rows are cut into batches changes nothing but the rounding of means.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        pilot: Iterable[Sequence[Any]],
+        *,
+        group_name: str = "group",
+        random_state: int | None = 0,
+    ) -> None:
+        self.scorer = scorer
+        rows_seed, curve_seed, pit_seed, self._order_seed, self._forest_seed = spawn_seeds(
+            random_state, 5
+        )
+        self.grid = self._make_grid(pilot)
+        self.counts = ExplorerCounts(self.grid)
+        self.laws = Laws(scorer, self.grid.tau, self.counts.add)
+        self.extremes = Extremes(scorer)
+        self._group_name = group_name
+        self.groups: GroupCounts | None = None
+        self.sample = Sample(SAMPLE_ROWS, rows_seed)
+        self._curve_seed = curve_seed
+        self.curve_sample: Sample | None = None
+        self._pit_rng = np.random.default_rng(pit_seed)
+        self.pit_counts = np.zeros(pictures.PIT_BINS, dtype=np.int64)
+        self.n_rows, self.loss_sum = 0, 0.0
+        self.covered = np.zeros(len(scorer.alphas), dtype=np.int64)
+        self.n_infinite = 0
+
+    def add(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        losses: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> None:
+        """See a batch of labelled rows, possibly empty."""
+        rows = self.scorer.schema.conform(as_batch(X)[0])
+        labels = self._labels(groups, n_rows(rows))
+        for block in self.laws.blocks(rows, y, losses):
+            if len(block):
+                at = slice(block.start, block.start + len(block))
+                self._add(block, None if labels is None else labels[at])
+
+    def _add(self, block: Block, labels: list[Any] | None) -> None:
+        z, bound = block.losses, block.bounds[:, 0]
+        self.counts.add_losses(z, block.score)
+        self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
+        self.n_infinite += int(np.sum(np.isinf(bound)))
+        self.loss_sum += float(z.sum())
+        tails = randomized_tails(block.at_least, block.above, self._pit_rng)
+        self.pit_counts += np.histogram(1.0 - tails, pictures.PIT_BINS, (0.0, 1.0))[0]
+        if self.groups is not None and labels is not None:
+            self.groups.add(labels, z <= bound, bound)
+        self.extremes.add(block)
+        self.sample.add(bound, z, tails)
+        if self.curve_sample is None:
+            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1]), MOST_ORDERS)
+            self.curve_sample = Sample(most, self._curve_seed)
+        self.curve_sample.add(z, block.tail, block.signals)
+        self.n_rows += len(block)
+
+    def finish(
+        self,
+        *,
+        title: str = "Locus report",
+        unit: str = "",
+        archive: str = "guard.locus",
+        created: datetime.date | None = None,
+    ) -> dict[str, Any]:
+        """Return the summary of all rows, in the types JSON has; null stands for infinity."""
+        if not self.n_rows or self.curve_sample is None:
+            raise ValueError(NO_ROWS)
+        scorer, n = self.scorer, self.n_rows
+        bound, loss, _ = self.sample.rows().T
+        points = self.sample.rows(pictures.MOST_POINTS)[:, :2]
+        mean, alpha = self.loss_sum / n, scorer.alphas[0]
+        n2 = len(scorer.locus.tails_)
+        covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
+        found = {
+            "format": FORMAT,
+            "title": title,
+            "created": str(created or datetime.date.today()),
+            "locuscore": library_versions().get("locuscore", ""),
+            "unit": unit,
+            "n_rows": n,
+            "guarantee": words.guarantee(scorer),
+            "facts": words.facts(scorer, n, loss, mean, unit),
+            "coverage": [words.coverage(n2, a, n, k) for a, k in covered],
+            "bound_vs_loss": pictures.bound_against_loss(
+                alpha, bound, loss, points, self.n_infinite
+            ),
+            "deciles": pictures.deciles(bound, loss),
+            "groups": self._groups(),
+            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[:, 2]),
+            "curve": self._curves(),
+            "bounds": pictures.bounds(alpha, bound),
+        }
+        plain: dict[str, Any] = _finite(found | self._rows())
+        return plain | {"explorer": self._explorer(archive)}  # large, and finite throughout
+
+    def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
+        laws, found = Laws(self.scorer), []
+        for X, y, losses, *_ in pilot:
+            rows = self.scorer.schema.conform(as_batch(X)[0])
+            found += list(laws.blocks(rows, y, losses))
+        z = np.concatenate([block.losses for block in found] or [np.empty(0)])
+        if not len(z):
+            raise ValueError(NO_ROWS)
+        bounds = np.concatenate([block.bounds[:, 0] for block in found])
+        scores = [block.score for block in found if block.score is not None]
+        return make_grid(self.scorer, z, bounds, np.concatenate(scores) if scores else None)
+
+    def _labels(self, groups: ArrayLike | None, n: int) -> list[Any] | None:
+        if groups is not None and self.groups is None and not self.n_rows:
+            self.groups = GroupCounts(self._group_name)
+        if (self.groups is None) != (groups is None):
+            raise ValueError("groups must be given for every batch, or for none.")
+        if groups is None:
+            return None
+        labels = as_array(groups)
+        if labels.shape != (n,):
+            raise ValueError(
+                f"groups must hold one label per row, {n} in all; got shape {labels.shape}."
+            )
+        return list(labels.tolist())
+
+    def _explorer(self, archive: str) -> dict[str, Any]:
+        grid, counts, rule = self.grid, self.counts, self.scorer.rule
+        threshold = None
+        if grid.thresholds is not None and grid.passed is not None and rule is not None:
+            proven: dict[str, Any] | None = certified(rule)
+            if proven is not None:
+                proven = proven | {"passed": grid.passed.tolist()}
+            threshold = {
+                "score": str(rule.score),
+                "thresholds": grid.thresholds.tolist(),
+                "accepted": counts.accepted_by_score.tolist(),
+                "bad": counts.bad_by_score.tolist(),
+                "certified": proven,
+                "start": grid.threshold_start,
+            }
+        return {
+            "taus": grid.taus.tolist(),
+            "alphas": ALPHAS.tolist(),
+            "accepted": counts.accepted.tolist(),
+            "bad": counts.bad.tolist(),
+            "losses_above": counts.losses_above.tolist(),
+            "start": {"tau_index": grid.tau_start, "alpha_index": grid.alpha_start},
+            "threshold": threshold,
+            "interval_level": words.LEVEL,
+            "archive": archive,
+            "loss": self.scorer.locus.loss_.name,
+        }
+
+    def _groups(self) -> dict[str, Any] | None:
+        if self.groups is None:
+            return None
+        return {"name": self.groups.name, "rows": self.groups.rows(1 - words.LEVEL)}
+
+    def _curves(self) -> dict[str, Any]:
+        assert self.curve_sample is not None
+        rows = self.curve_sample.rows()
+        loss, tail, signals = rows[:, 0], rows[:, 1], rows[:, 2:]
+        scores = {"Locus": tail}
+        spread = spread_column(self.scorer, signal_names(self.scorer, signals.shape[1]))
+        if spread is not None:
+            scores[spread[0]] = signals[:, spread[1]]
+        features = signals[:, : self.scorer.locus.n_features_in_]
+        scores["isolation forest"] = pictures.outlier_score(features, self._forest_seed)
+        return pictures.curves(self.grid.tau, loss, scores, self._forest_seed)
+
+    def _rows(self) -> dict[str, Any]:
+        entries = [*self.extremes.riskiest, *self.extremes.safest]
+        attribution = self._attribute(entries)
+        columns, table = _table(self.scorer, entries)
+        rows = []
+        for i, (entry, values) in enumerate(zip(entries, table, strict=True)):
+            reasons = [] if attribution is None else self._reasons(entry, attribution.values[i])
+            rows.append({"row": entry.label, "values": values, "reasons": reasons})
+        n = len(self.extremes.riskiest)
+        shown = {"columns": columns, "riskiest": rows[:n], "safest": rows[n:]}
+        return {"rows": shown, "attribution": self._importance(attribution)}
+
+    def _attribute(self, entries: list[Entry]) -> Attribution | None:
+        assert self.curve_sample is not None
+        background = self.curve_sample.rows(MOST_ORDERS)[:, 2:]
+        if background.shape[1] > MOST_SIGNALS:
+            return None
+        # In random order: the first of the stream are not typical of it.
+        background = np.random.default_rng(self._order_seed).permutation(background)
+        signals = np.stack([entry.signals for entry in entries])
+        alpha, tau = self.scorer.alphas[0], self.grid.tau
+        return attribute(self.scorer.locus, signals, background, alpha, tau, self._order_seed)
+
+    def _reasons(self, entry: Entry, values: FloatArray) -> list[dict[str, Any]]:
+        names = signal_names(self.scorer, len(values))
+        known = entry.features if has_features(self.scorer) else []
+        cells = [*known, *entry.signals[len(known) :].tolist()]
+        order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
+        return [
+            {
+                "name": names[j],
+                "value": cell(cells[j], as_text=not is_number([cells[j]])),
+                "factor": math.exp(values[j]),
+            }
+            for j in order
+            if values[j] != 0
+        ]
+
+    def _importance(self, found: Attribution | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        mean = np.abs(found.values).mean(axis=0)
+        names = signal_names(self.scorer, len(mean))
+        order = np.argsort(-mean, kind="stable")[:MOST_IMPORTANCE]
+        return {
+            "method": found.method,
+            "what": found.what,
+            "n_rows": len(found.values),
+            "n_background": found.n_background,
+            "evaluations": found.evaluations,
+            "seconds": found.seconds,
+            "baseline": math.exp(found.base),
+            "importance": [{"name": names[j], "mean_abs_log": float(mean[j])} for j in order],
+        }
+
+
+def _table(scorer: Scorer, entries: list[Entry]) -> tuple[list[dict[str, str]], list[list[Any]]]:
+    """Columns of the table of rows, and the cells of each row."""
+    roles = {"bound": "bound", "loss": "loss", "score": "score", "flag": "flag"}
+    names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
+    if scorer.rule is not None:
+        names["score"] = str(scorer.rule.score)
+    keys = list(entries[0].cells)
+    columns = [
+        {"key": key, "name": names.get(key, key), "role": roles.get(key, "prediction")}
+        for key in keys
+    ]
+    shown = feature_names(scorer)[: len(entries[0].features)]
+    columns += [
+        {"key": f"feature_{j}", "name": name, "role": "feature"} for j, name in enumerate(shown)
+    ]
+    table = [[*entry.cells.values(), *entry.features] for entry in entries]
+    numeric = [is_number(list(values)) for values in zip(*table, strict=True)]
+    for part, numbers in zip(columns, numeric, strict=True):
+        part["kind"] = "number" if numbers else "text"
+    cells = [
+        [cell(value, as_text=not ok) for value, ok in zip(row, numeric, strict=True)]
+        for row in table
+    ]
+    return columns, cells
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null for every number that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

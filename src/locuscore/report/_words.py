@@ -1,0 +1,145 @@
+"""What a report says in words: the guarantee, the facts, whether the test rows agree."""
+
+from typing import Any
+
+import numpy as np
+
+from locuscore._calibration import conformal_rank, coverage_law, too_few_rows
+from locuscore._codec import library_versions
+from locuscore._protocols import FloatArray
+from locuscore._scorer import Scorer
+
+LEVEL = 0.95
+SMALL_P = 0.01  # below it a histogram is called uneven
+
+
+def guarantee(scorer: Scorer) -> dict[str, Any]:
+    """The card, its standing, and plain sentences on what is promised and what is not."""
+    rule, n2 = scorer.rule, len(scorer.locus.tails_)
+    sentences = []
+    for alpha in scorer.alphas:
+        text = (
+            f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {n2:,} calibration "
+            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows (Theorem 1)."
+        )
+        if conformal_rank(n2, alpha) > n2:
+            text += " But " + too_few_rows(n2, alpha, scorer.locus.support_.high)
+        sentences.append(text)
+    if rule is None:
+        sentences.append("There is no rule: which rows to accept is up to the reader.")
+    else:
+        sentences.append(
+            f"Rule: accept a row if its {rule.score} is at most {rule.threshold:.6g}. "
+            f"{rule.guarantee}"
+        )
+        if rule.assumptions:
+            sentences.append("The rule assumes: " + "; ".join(rule.assumptions) + ".")
+    sentences.append(
+        "Not promised: that these shares hold in every group or for every single row, or for rows "
+        "unlike the calibration rows. Figures from the test rows are estimates unless they say "
+        "otherwise."
+    )
+    standing = "none" if rule is None else rule.standing
+    return {"card": scorer.card, "standing": standing, "sentences": sentences}
+
+
+def facts(
+    scorer: Scorer, n_rows: int, sample: FloatArray, mean_loss: float, unit: str
+) -> list[dict[str, str]]:
+    """Data and model, one line each; `sample` holds losses."""
+    locus, unit = scorer.locus, f" {unit}" if unit else ""
+    quantiles = np.quantile(sample, [0.5, 0.9, 0.99])
+    rows = {"Test rows": f"{n_rows:,}", "Features": f"{locus.n_features_in_:,}"}
+    rows["Predictor"] = "none" if locus.predictor_ is None else type(locus.predictor_).__name__
+    rows["Loss"] = locus.loss_.name
+    rows["Loss model"] = type(locus.engine_).__name__
+    if hasattr(locus, "fit_rows_"):
+        rows["Rows that model the loss (D1)"] = f"{len(locus.fit_rows_):,}"
+    rows["Rows that calibrate (D2)"] = f"{len(locus.tails_):,}"
+    rows["Alphas"] = ", ".join(f"{alpha:g}" for alpha in scorer.alphas)
+    rows["Mean loss"] = f"{mean_loss:,.4g}{unit}"
+    rows["Loss at 50, 90 and 99 %"] = ", ".join(f"{q:,.4g}" for q in quantiles) + unit
+    if len(sample) < n_rows:
+        rows["Rows in pictures and quantiles"] = f"{len(sample):,}, a uniform random sample"
+    versions = {k: v for k, v in library_versions().items() if k in _SHOWN_VERSIONS}
+    rows["Versions"] = ", ".join(f"{name} {text}" for name, text in versions.items())
+    return [{"name": name, "value": value} for name, value in rows.items()]
+
+
+_SHOWN_VERSIONS = ("locuscore", "python", "numpy", "scikit-learn")
+
+
+def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
+    """Whether the share of test rows within their bound is what a valid calibration would show."""
+    law = coverage_law(n2, alpha, n)
+    rate = covered / n
+    if law is None:
+        low = high = expected = p_value = 1.0
+        agrees = covered == n
+    else:
+        low, high = (law.ppf(share) / n for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+        k = conformal_rank(n2, alpha)
+        expected = k / (n2 + 1)
+        p_value = law.p_value(covered)
+        agrees = low <= rate <= high
+    found = {
+        "alpha": alpha,
+        "n": n,
+        "covered": covered,
+        "rate": rate,
+        "low": low,
+        "high": high,
+        "level": LEVEL,
+        "agrees": bool(agrees),
+        "p_value": p_value,
+        "expected": expected,
+    }
+    return found | {"sentence": _coverage_sentence(found)}
+
+
+def _coverage_sentence(c: dict[str, Any]) -> str:
+    text = (
+        f"{c['covered']:,} of {c['n']:,} test losses ({c['rate']:.2%}) are within their bound at "
+        f"alpha = {c['alpha']:g}"
+    )
+    if c["low"] == c["high"] == 1.0 and c["agrees"]:
+        return text + "; with so few calibration rows the bound is the top of the support."
+    between = f"between {c['low']:.2%} and {c['high']:.2%}"
+    if c["agrees"]:
+        return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
+    if c["rate"] < c["low"]:
+        return (
+            f"{text}. This is too low: 95 of 100 valid splits fall {between} (p = "
+            f"{c['p_value']:.2g}). The test rows are probably unlike the calibration rows."
+        )
+    return (
+        f"{text}. This is higher than expected: 95 of 100 valid splits fall {between} (p = "
+        f"{c['p_value']:.2g}). The guarantee holds, but the bounds are wider than they need to be "
+        "for rows like these, or losses tie."
+    )
+
+
+def pit_sentence(p_value: float, counts: list[int]) -> str:
+    """How the histogram of the losses' places in their own laws reads."""
+    text = (
+        "Where each loss falls in the loss model's own law for its row; even bars mean that the "
+        "model knows the law of the loss. The guarantee does not need that."
+    )
+    if p_value > SMALL_P:
+        return f"{text} These bars are even up to chance (p = {p_value:.2g})."
+    n = len(counts) // 4
+    total = sum(counts)
+    low, high = sum(counts[:n]) / total, sum(counts[-n:]) / total
+    if low > 0.27 and high > 0.27:
+        shape = "both ends are too frequent: the laws are too narrow"
+    elif max(low, high) < 0.23:
+        shape = "the middle is too frequent: the laws are too wide"
+    elif abs(high - low) < 0.02:
+        shape = "the difference is small"
+    else:
+        shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
+    return f"{text} These are uneven (p = {p_value:.2g}): {shape}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"

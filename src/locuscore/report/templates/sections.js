@@ -1,0 +1,298 @@
+// The sections below the explorer, each from its part of the data; null where there is nothing.
+const STANDINGS = {
+  theorem: ["Theorem", "holds for a rule fixed in advance, in finite samples"],
+  certificate: ["Certificate", "proven from data, in finite samples"],
+  heuristic: ["Heuristic", "tuned on data, nothing is guaranteed for the rule"],
+  none: ["Bounds only", "there is no flag rule in this archive"],
+};
+
+function guarantee(data) {
+  const g = data.guarantee;
+  const [name, words] = STANDINGS[g.standing] ?? [g.standing, ""];
+  const kind = g.standing === "certificate" || g.standing === "theorem" ? "good" : "plain";
+  return section("guarantee", "What is guaranteed", null,
+    make("p", { class: "verdict" }, make("strong", { class: `badge ${kind}` }, name), words),
+    make("ul", { class: "sentences" }, g.sentences.map((text) => make("li", {}, text))),
+    make("details", {}, make("summary", {}, "The guarantee card as text"),
+      make("pre", { class: "card-text", tabindex: 0, role: "group",
+        "aria-label": "Guarantee card" }, g.card)));
+}
+
+function coverage(data) {
+  if (!data.coverage.length) return null;
+  const rows = data.coverage.map((c) => ({ ...c, label: `alpha = ${number(c.alpha, 6)}`,
+    value: c.rate, target: 1 - c.alpha, misses: !c.agrees }));
+  const sure = level(data.coverage[0].level);
+  const { height, paint } = dotRows(rows, {
+    xName: "share of losses within their bound", wide: true,
+    tip: (r) => `${r.label}: ${percent(r.rate)} of ${count(r.n)} rows; ` +
+      `a valid bound shows ${percent(r.low)} to ${percent(r.high)}`,
+  });
+  const table = asTable("Held-out coverage", ["alpha", "wanted", "covered", "share",
+    `${sure} range of a valid bound`, "p-value", "agrees"], rows.map((r) => [number(r.alpha, 6),
+    level(1 - r.alpha), `${count(r.covered)} of ${count(r.n)}`, percent(r.rate),
+    `${percent(r.low)} to ${percent(r.high)}`, number(r.p_value, 2), r.agrees ? "yes" : "no"]));
+  const key = legend([
+    { name: `where a valid bound falls in ${sure} of cases`, block: "range-block" },
+    { name: "wanted", line: "target" },
+    { name: "seen, inside", style: "dot", shape: "circle" },
+    { name: "seen, outside", style: "dot miss", shape: "diamond" },
+  ]);
+  const words = rows.map((r) => r.sentence).join(" ");
+  return section("coverage", "Does the coverage agree?", null,
+    make("ul", { class: "sentences" }, rows.map((r) =>
+      make("li", {}, make("strong", { class: `badge ${r.agrees ? "good" : "bad"}` },
+        r.agrees ? "agrees" : "disagrees"), r.sentence))),
+    chart("Coverage on the test rows", words, height, paint, table, key).element);
+}
+
+/** Each bound beside the loss that came: above the diagonal the bound was exceeded. */
+function boundAndLoss(data) {
+  const b = data.bound_vs_loss;
+  const points = b?.points ?? [];
+  if (!points.length) return null;
+  const values = points.flat().filter(isNumber);
+  const high = Math.max(...values, ...(b.axis_max ?? []).filter(isNumber)) || 1;
+  const maker = scaleMaker(values, Math.min(0, ...values), high);
+  const over = points.filter(([u, z]) => u !== null && z > u).length;
+  const paint = (width, height) => {
+    const texts = maker.on(0, 1).ticks(5).map((t) => number(t, 3));
+    const box = frame(width, height, texts);
+    const x = maker.on(box.left, box.right);
+    const y = maker.on(box.bottom, box.top);
+    const names = { x: inUnits("bound", data.unit && `(${data.unit})`),
+      y: inUnits("realised loss", data.unit && `(${data.unit})`) };
+    const short = (t) => number(t, 3);
+    const ends = { x1: x(x.low), y1: y(x.low), x2: x(x.high), y2: y(x.high) };
+    const dot = ([u, z]) => mark(z > u ? "triangle" : "circle", x(u), y(z), z > u ? 3.4 : 2.4, {
+      class: z > u ? "point miss" : "point",
+      tip: `loss ${number(z)}, bound ${number(u)}${data.unit ? ` (${data.unit})` : ""}` });
+    const finite = points.filter(([u]) => u !== null);
+    return [...axes(box, x, y, names, { x: short, y: short }), draw("line", { class: "target", ...ends }),
+      ...finite.filter(([u, z]) => z <= u).map(dot), ...finite.filter(([u, z]) => z > u).map(dot)];
+  };
+  const shown = points.length + b.n_infinite < data.n_rows
+    ? `A random sample of ${count(points.length)} of ${count(data.n_rows)} rows. ` : "";
+  const infinite = b.n_infinite ? `${count(b.n_infinite)} rows have no finite bound. ` : "";
+  const bent = maker.isSkewed ? "Axes are logarithmic away from zero. " : "";
+  const key = legend([
+    { name: "loss within its bound", style: "point solid", shape: "circle" },
+    { name: "loss above its bound", style: "point miss solid", shape: "triangle" },
+    { name: "loss = bound", line: "target" },
+  ]);
+  const words = `${shown}${infinite}${bent}${count(over)} of the points ` +
+    `(${percent(over / points.length)}) lie above the line; about ${level(b.alpha)} are expected.`;
+  return section("losses", "Bound against realised loss",
+    `Bounds at alpha = ${number(b.alpha, 6)}. ${words}`,
+    chart("One mark per row", words, (w) => Math.min(460, Math.max(300, 0.7 * w)), paint, null, key)
+      .element);
+}
+
+function coverageRows(title, rows, target, head, cells) {
+  const { height, paint } = dotRows(rows, { target, targetName: `wanted ${level(target)}`,
+    xName: "share of losses within their bound",
+    tip: (r) => `${r.label}: ${count(r.covered)} of ${count(r.n)} rows, ${percent(r.rate)} ` +
+      `(${percent(r.low)} to ${percent(r.high)})` });
+  const table = asTable(title, [head, "rows", "within bound", "share", "95 % interval", ...cells.head],
+    rows.map((r) => [r.label, count(r.n), count(r.covered), percent(r.rate),
+      `${percent(r.low)} to ${percent(r.high)}`, ...cells.of(r)]));
+  const far = rows.filter((r) => r.misses).length;
+  const words = `Coverage with intervals. ${count(far)} of ${count(rows.length)} intervals leave ` +
+    `out the wanted ${level(target)}.`;
+  const key = legend([
+    { name: "interval includes the wanted share", style: "dot", shape: "circle", line: "whisker" },
+    { name: "leaves it out", style: "dot miss", shape: "diamond", line: "whisker miss" },
+  ]);
+  return chart(title, words, height, paint, table, key).element;
+}
+
+function parts(data) {
+  const target = 1 - (data.bounds?.alpha ?? data.coverage[0]?.alpha ?? 0.1);
+  const asRow = (r, label) => ({ ...r, label, value: r.rate, low: r.ci_low, high: r.ci_high,
+    misses: r.ci_low > target || r.ci_high < target });
+  const between = (d, i) => `${i + 1}: ${bound(d.low, 3)} to ${bound(d.high, 3)}`;
+  const deciles = (data.deciles ?? []).filter((d) => d.n > 0).map((d, i) => asRow(d, between(d, i)));
+  const groups = (data.groups?.rows ?? []).filter((g) => g.n > 0).map((g) => asRow(g, String(g.group)));
+  if (!deciles.length && !groups.length) return null;
+  return section("parts", "Coverage by part",
+    "The guarantee is an average over all rows; a part of them may lie above or below it. " +
+    "By chance alone about one interval in twenty leaves the wanted share out.",
+    make("div", { class: "pair" },
+      deciles.length ? coverageRows("By decile of the bound, smallest first", deciles, target,
+        "decile: bounds", { head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
+      groups.length ? coverageRows(`By ${data.groups.name}`, groups, target, String(data.groups.name),
+        { head: ["mean bound"], of: (r) => [bound(r.mean_bound)] }) : null));
+}
+
+function pit(data) {
+  const counts = data.pit?.counts ?? [];
+  const n = counts.reduce((a, b) => a + b, 0);
+  if (!n) return null;
+  const edges = Array.from({ length: counts.length + 1 }, (_, i) => i / counts.length);
+  const [low, high] = binomialRange(n, 1 / counts.length, 0.95);
+  const paint = (width, height) => {
+    const most = Math.max(...counts, high) * 1.08;
+    const box = frame(width, height, niceTicks(0, most, 5).map(count));
+    const x = linearScale(0, 1, box.left, box.right);
+    const y = linearScale(0, most, box.bottom, box.top);
+    const even = n / counts.length;
+    const across = { x1: box.left, x2: box.right };
+    return [...axes(box, x, y, { x: "predicted probability of a smaller loss",
+      y: "rows" }, { x: (t) => number(t, 3), y: count }),
+    ...bars(edges, counts, x, y, (i) =>
+      `${number(edges[i], 3)} to ${number(edges[i + 1], 3)}: ${count(counts[i])} rows`),
+    draw("rect", { class: "band", x: box.left, width: box.right - box.left, y: y(high),
+      height: y(low) - y(high) }),
+    draw("line", { class: "target", ...across, y1: y(even), y2: y(even) })];
+  };
+  const table = asTable("PIT histogram", ["from", "to", "rows"],
+    counts.map((c, i) => [number(edges[i], 3), number(edges[i + 1], 3), count(c)]));
+  const key = legend([{ name: "even", line: "target" },
+    { name: "95 % range of a bar if even", block: "band" }]);
+  return section("pit", "Is the law of the loss right?", data.pit.sentence,
+    chart("PIT histogram", data.pit.sentence, 260, paint, table, key).element);
+}
+
+const SERIES = [["blue", "circle"], ["orange", "square"], ["green", "triangle"], ["purple", "diamond"]];
+
+function curve(data) {
+  const series = (data.curve?.series ?? []).filter((s) => s.acceptance.length);
+  if (!series.length) return null;
+  const unit = data.unit;
+  const steady = (s) => s.exceedance.filter((_, i) => s.acceptance[i] >= 0.05);
+  const most = Math.max(0.001, ...series.flatMap(steady)) * 1.1;
+  const at = (s, x) => {
+    const i = s.acceptance.findIndex((a) => a >= x - 1e-9);
+    return s.exceedance[i < 0 ? s.exceedance.length - 1 : i];
+  };
+  const paint = (width, height) => {
+    const box = frame(width, height, niceTicks(0, most, 5).map(percent1));
+    const x = linearScale(0, 1, box.left, box.right - 8);
+    const y = linearScale(0, most, box.bottom, box.top);
+    const place = (xs, ys) => xs.map((a, i) => [x(a), y(Math.min(most, ys[i] ?? most))]);
+    const out = axes(box, x, y, { x: "share of rows accepted", y: "bad among the accepted" },
+      { x: percent1, y: percent1 });
+    series.forEach((s, i) => {
+      const [colour, shape] = SERIES[i % SERIES.length];
+      if (s.low && s.high) {
+        const around = [...place(s.acceptance, s.high), ...place(s.acceptance, s.low).reverse()];
+        out.push(draw("path", { class: `area ${colour}`, d: `${path(around)}Z` }));
+      }
+      const points = place(s.acceptance, s.exceedance);
+      out.push(draw("path", { class: `line ${colour}`, d: path(points) }));
+      [0.2, 0.4, 0.6, 0.8, 1].forEach((share) => {
+        const found = s.acceptance.findIndex((a) => a >= share - 1e-9);
+        if (found >= 0) out.push(mark(shape, ...points[found], 4, { class: `shape ${colour}` }));
+      });
+    });
+    const strips = 50;
+    for (let i = 0; i < strips; i += 1) {
+      const share = (i + 0.5) / strips;
+      out.push(draw("rect", { class: "hit", x: x(i / strips), y: box.top, height: box.bottom - box.top,
+        width: x(1 / strips) - x(0), tip: `${percent1(share)} accepted. ` +
+          series.map((s) => `${s.name}: ${percent(at(s, share))} bad`).join("; ") }));
+    }
+    return out;
+  };
+  const shares = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
+  const table = asTable("Bad among the accepted", ["accepted", ...series.map((s) => s.name)],
+    [...shares.map((share) => [percent1(share), ...series.map((s) => percent(at(s, share)))]),
+      ["area under the curve", ...series.map((s) => number(s.area, 3))]]);
+  const band = series.some((s) => s.low);
+  const key = legend([...series.map((s, i) => ({ name: s.name, shape: SERIES[i % 4][1],
+    line: `line ${SERIES[i % 4][0]}`, style: `shape ${SERIES[i % 4][0]}` })),
+  ...(band ? [{ name: `band of ${series[0].name}, all points at once, ${level(data.curve.band_level)}`,
+    block: "area blue" }] : [])]);
+  const best = series.slice().sort((a, b) => a.area - b.area)[0];
+  const words = `Rows accepted from the safest on, at tau = ${inUnits(number(data.curve.tau, 6), unit)}; ` +
+    `lower is better. Smallest area under the curve: ${best.name} (${number(best.area, 3)}).`;
+  return section("curve", "Ranking: who accepts fewer bad rows?", words,
+    chart("Exceedance against acceptance", words, 320, paint, table, key).element);
+}
+
+function bounds(data) {
+  const b = data.bounds;
+  if (!b || !b.counts.length) return null;
+  const [low, high] = [b.edges[0], b.edges[b.edges.length - 1]];
+  const widths = b.counts.map((_, i) => b.edges[i + 1] - b.edges[i]);
+  // Bars of equal width on the page: bent where the edges are.
+  const unit = b.edges.find((edge) => edge > 0) ?? 1;
+  const on = Math.max(...widths) < 3 * Math.min(...widths)
+    ? (from, to) => linearScale(low, high, from, to)
+    : (from, to) => skewedScale(unit, low, high, from, to);
+  const marks = Object.entries(b.quantiles ?? {}).filter(([, v]) => isNumber(v));
+  const short = (t) => number(t, 3);
+  const paint = (width, height) => {
+    const most = Math.max(...b.counts, 1) * 1.12;
+    const box = frame(width, height, niceTicks(0, most, 5).map(count));
+    const x = on(box.left, box.right);
+    const y = linearScale(0, most, box.bottom, box.top);
+    const line = ([, v]) => draw("line", { class: "quantile", x1: x(v), x2: x(v), y1: box.top,
+      y2: box.bottom });
+    return [...axes(box, x, y, { x: inUnits("bound", data.unit && `(${data.unit})`), y: "rows" },
+      { x: short, y: count }),
+    ...bars(b.edges, b.counts, x, y, (i) =>
+      `${short(b.edges[i])} to ${short(b.edges[i + 1])}: ${count(b.counts[i])} rows`),
+    ...marks.filter(([, v]) => v >= low && v <= high).map(line)];
+  };
+  const table = asTable("Distribution of bounds", ["from", "to", "rows"],
+    b.counts.map((c, i) => [number(b.edges[i]), number(b.edges[i + 1]), count(c)]));
+  const named = marks.map(([q, v]) =>
+    `${level(Number(q))} of rows have a bound of at most ${inUnits(number(v), data.unit)}`);
+  const words = `${named.join("; ")}${named.length ? ". " : ""}` +
+    (b.n_above ? `The ${count(b.n_above)} largest are not drawn. ` : "") +
+    (b.n_infinite ? `${count(b.n_infinite)} rows have no finite bound.` : "");
+  const key = marks.length ? legend([{ name: `quantiles of the bounds: ${marks.map(([q]) =>
+    level(Number(q))).join(", ")}`, line: "quantile" }]) : null;
+  return section("bounds", `Distribution of the bounds at alpha = ${number(b.alpha, 6)}`, words,
+    chart("Rows by bound", words || "Histogram of the bounds.", 260, paint, table, key).element);
+}
+
+function rows(data) {
+  const r = data.rows;
+  if (!r || !(r.riskiest.length || r.safest.length)) return null;
+  return section("rows", "Riskiest and safest rows",
+    `A factor says what a value does to the ${driven(data)}: \u00d71.8 raises it 1.8 times, ` +
+    "\u00d70.6 lowers it.",
+    rowsTable(data));
+}
+
+function attribution(data) {
+  const a = data.attribution;
+  if (!a || !a.importance.length) return null;
+  const most = Math.max(...a.importance.map((i) => i.mean_abs_log)) || 1;
+  const step = 28;
+  const times = (i) => factor(Math.exp(i.mean_abs_log));
+  const paint = (width) => {
+    const left = Math.min(0.42 * width, 14 + Math.max(...a.importance.map((i) => textWidth(i.name))));
+    return a.importance.flatMap((i, row) => {
+      const y = row * step;
+      const wide = (i.mean_abs_log / most) * (width - left - 70);
+      return [
+        draw("text", { class: "label", x: left - 10, y: y + 19, "text-anchor": "end" },
+          cut(i.name, left - 12)),
+        draw("rect", { class: "bar", x: left, y: y + 6, width: Math.max(1, wide), height: 17 }),
+        draw("text", { class: "label", x: left + wide + 8, y: y + 19 }, times(i)),
+        draw("rect", { class: "hit", x: 0, y, width, height: step,
+          tip: `${i.name}: ${times(i)} or \u00f7${times(i).slice(1)} on average` }),
+      ];
+    });
+  };
+  const table = asTable("Importance", ["signal or feature", "mean change of the logarithm", "as a factor"],
+    a.importance.map((i) => [i.name, number(i.mean_abs_log, 3), times(i)]));
+  const what = driven(data);
+  const words = `Average change of the ${what}, up or down, as a factor.`;
+  const typical = what === "bound" ? inUnits(bound(a.baseline), data.unit) : number(a.baseline, 3);
+  return section("attribution", `What drives the ${what}`, a.method,
+    chart("Importance", words, a.importance.length * step + 6, paint, table).element,
+    make("p", { class: "help" }, `${words} The ${what} of a typical row is ` +
+      `${typical}. Cost: ${count(a.n_rows)} rows explained against ` +
+      `${count(a.n_background)} others, ${count(a.evaluations)} evaluations, ` +
+      `${number(a.seconds, 2)} s.`));
+}
+
+function facts(data) {
+  if (!data.facts.length) return null;
+  return section("facts", "Data and model", null, make("dl", { class: "facts" },
+    data.facts.map((f) => make("div", {}, make("dt", {}, f.name), make("dd", {}, f.value)))));
+}

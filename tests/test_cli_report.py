@@ -1,0 +1,119 @@
+"""``locuscore report``: files in, one page out, in constant memory."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cli_for_tests import FILES, fails, homes, run, write
+from locuscore import Scorer
+from locuscore.__main__ import main
+from locuscore.report import Batch, report_batches
+
+pytestmark = pytest.mark.extra
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guard")
+    data = write(homes(500), folder / "rows.parquet")
+    made = folder / "guard.locus"
+    options = ["-t", "price", "--prediction", "quoted", "--drop", "id", "--tau", "1"]
+    assert main(["fit", str(data), *options, "-o", str(made), "--quiet"]) == 0
+    return made
+
+
+def without_times(summary):
+    text = json.loads(json.dumps(summary))
+    text["attribution"].pop("seconds")
+    text["attribution"].pop("method")
+    text.pop("facts")
+    return text
+
+
+@pytest.mark.parametrize("ending", FILES)
+def test_the_page_has_the_figures_of_the_library(ending, archive, tmp_path, capsys):
+    frame = homes(300, seed=1)
+    data = write(frame, tmp_path / f"rows.{ending}")
+    out, full = tmp_path / "report.html", tmp_path / "report.json"
+    options = ["-t", "price", "--groups", "town", "--unit", "dollars", "--title", "Homes"]
+    said = run(capsys, "report", archive, data, *options, "-o", out, "--summary", full)
+    found = json.loads(full.read_text())
+    assert (said["rows"], said["output"], said["summary"]) == (300, str(out), str(full))
+    assert said["coverage"] == found["coverage"]
+    assert out.read_text().lower().startswith("<!doctype html>")
+    names = ["size", "age", "town", "quoted"]
+    batch = Batch(frame[names], frame["price"], groups=frame["town"])
+    expected = report_batches(
+        Scorer.load(archive),
+        [batch],
+        pilot=[batch],
+        group_name="town",
+        title="Homes",
+        unit="dollars",
+        archive="guard.locus",
+    ).summary
+    assert without_times(found) == without_times(expected)
+    assert {part["group"] for part in found["groups"]["rows"]} == {"north", "south"}
+
+
+def test_small_batches_and_large_files_give_the_same(archive, tmp_path, capsys, monkeypatch):
+    from locuscore.cli import _report
+
+    data = write(homes(400, seed=2), tmp_path / "rows.parquet")
+    found = []
+    for size in (65_536, 70):
+        monkeypatch.setattr(_report, "BATCH_ROWS", size)
+        full = tmp_path / f"{size}.json"
+        arguments = ["report", archive, data, "-t", "price", "--summary", full]
+        run(capsys, *arguments, "-o", tmp_path / "page.html")
+        found.append(without_times(json.loads(full.read_text())))
+    assert found[0]["explorer"] == found[1]["explorer"]
+    assert found[0]["rows"]["columns"] == found[1]["rows"]["columns"]
+    assert found[0]["pit"] == found[1]["pit"]
+    assert found[0]["deciles"] == found[1]["deciles"]
+
+
+def test_losses_may_be_a_column(archive, tmp_path, capsys):
+    frame = homes(200, seed=3)
+    frame = frame.assign(off=np.abs(frame["price"] - frame["quoted"])).drop(columns="price")
+    data = write(frame, tmp_path / "rows.csv")
+    said = run(capsys, "report", archive, data, "--losses", "off", "-o", tmp_path / "page.html")
+    bound = Scorer.load(archive)(frame[["size", "age", "town", "quoted"]])["bound_0.1"]
+    assert said["coverage"][0]["covered"] == int(np.sum(frame["off"] <= bound))
+
+
+def test_what_is_printed(archive, tmp_path, capsys):
+    data = write(homes(200, seed=4), tmp_path / "rows.csv")
+    arguments = ["report", str(archive), str(data), "-t", "price", "-o", str(tmp_path / "a.html")]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert "test losses" in out
+    assert f"Wrote {tmp_path / 'a.html'}" in out
+    assert "200 rows" in out
+    assert not err
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_errors_are_one_line(archive, tmp_path, capsys):
+    frame = homes(50, seed=5)
+    data = write(frame, tmp_path / "rows.parquet")
+    page = ["-o", tmp_path / "page.html"]
+    assert "--target COLUMN or --losses" in fails(capsys, "report", archive, data, *page, code=2)
+    both = ["-t", "price", "--losses", "price", *page]
+    assert "--losses" in fails(capsys, "report", archive, data, *both, code=2)
+    assert "no column cost" in fails(capsys, "report", archive, data, "-t", "cost", *page)
+    wrong = ["-t", "price", "--groups", "street", *page]
+    assert "no column street" in fails(capsys, "report", archive, data, *wrong)
+    less = write(frame.drop(columns="age"), tmp_path / "less.parquet")
+    assert "no column age" in fails(capsys, "report", archive, less, "-t", "price", *page)
+    missing = write(frame.assign(price=frame["price"].where(frame["id"] > 3)), tmp_path / "m.csv")
+    assert "missing in 4 rows" in fails(capsys, "report", archive, missing, "-t", "price", *page)
+    empty = write(frame[:0], tmp_path / "empty.parquet")
+    assert "has no rows" in fails(capsys, "report", archive, empty, "-t", "price", *page)
+    nowhere = ["-t", "price", "-o", tmp_path / "no" / "page.html"]
+    assert "cannot be written" in fails(capsys, "report", archive, data, *nowhere)
+    onto = ["-t", "price", "-o", data]
+    assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
+    assert not (tmp_path / "page.html").exists()

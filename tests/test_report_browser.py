@@ -1,0 +1,636 @@
+"""The report page in a real browser: figures, sorting, copying, access, safety."""
+
+import itertools
+import os
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from helpers import assert_close
+from locuscore.report._html import page as page_of
+from report_data import ALPHAS, TAU, interval, simulated, simulated_summary
+
+pytestmark = pytest.mark.extra
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"><!-- ${1} {{card}} ' \u2028 &lt;"
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    path = next((path for path in found if path), None)
+    if path is None:
+        message = "the report page needs a browser: install Chromium, e.g. apt-get install chromium"
+        if os.environ.get("LOCUSCORE_BROWSER") == "required":
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return simulated(n=600)
+
+
+@pytest.fixture(scope="module")
+def summary(rows):
+    return simulated_summary(rows)
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Open the page of a summary; at the end no error and no request may have been seen."""
+    contexts, errors, requests, files = [], [], [], set()
+
+    def opened(summary, **options):
+        context = browser.new_context(**({"viewport": DESKTOP} | options))
+        context.on("request", lambda request: requests.append(request.url))
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: errors.append(m.text) if m.type != "log" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        file = tmp_path / f"report-{len(files)}.html"
+        file.write_text(page_of(summary), encoding="utf-8")
+        files.add(file.as_uri())
+        page.goto(file.as_uri())
+        if options.get("java_script_enabled", True):
+            # Charts are drawn when their width is known.
+            page.wait_for_function("!document.querySelector('.chart:empty')")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not errors
+    assert set(requests) == files
+
+
+def slide(page, name, index):
+    page.locator(f"#{name}").fill(str(index))
+
+
+def figure(page, name, part="value"):
+    return float(page.locator(f"#figure-{name}").get_attribute(f"data-{part}"))
+
+
+def choose(page, mode):
+    page.locator(f"input[name=mode][value={mode}]").check()
+
+
+def check_figures(page, accepts, losses, tau):
+    """Every figure on the page against the same from the rows."""
+    n, k, bad = len(losses), int(accepts.sum()), int(np.sum(accepts & (losses > tau)))
+    low, high = interval(bad, k)
+    assert figure(page, "acceptance", "accepted") == k
+    assert figure(page, "exceedance", "bad") == bad
+    assert_close(figure(page, "acceptance"), k / n, atol=1e-15)
+    assert_close(figure(page, "exceedance"), bad / k, atol=1e-15)
+    assert_close(figure(page, "exceedance", "low"), low, atol=1e-9)
+    assert_close(figure(page, "exceedance", "high"), high, atol=1e-9)
+    assert_close(figure(page, "bad"), 1000 * bad / k, atol=1e-12)
+    assert_close(figure(page, "bad", "rows"), 1000 * bad / n, atol=1e-12)
+    assert_close(figure(page, "workload"), 1 - k / n, atol=1e-15)
+    assert figure(page, "workload", "flagged") == n - k
+
+
+def test_sliders_give_the_figures_of_the_library(show, rows, summary):
+    page = show(summary)
+    choose(page, "alpha")
+    taus, seen = summary["explorer"]["taus"], set()
+    for i, j in [(120, 4), (150, 9), (150, 60), (199, 98)]:
+        slide(page, "tau", i)
+        slide(page, "alpha", j)
+        accepts = rows.exceedance(taus[i]) <= ALPHAS[j]
+        # The rule "bound at most tau" is the same statement.
+        np.testing.assert_array_equal(accepts, rows.bound(ALPHAS[j]) <= taus[i])
+        check_figures(page, accepts, rows.losses, taus[i])
+        seen.add(page.locator("#figure-exceedance").inner_text())
+        assert page.locator("#badge").inner_text() == "estimate"
+    assert len(seen) == 4
+
+
+def test_thresholds_give_the_figures_of_the_library(show, rows, summary):
+    page = show(summary)
+    choose(page, "threshold")
+    e = summary["explorer"]
+    for i, j in [(120, 30), (150, 100), (199, 199)]:
+        slide(page, "tau", i)
+        slide(page, "threshold", j)
+        accepts = rows.tail(TAU) <= e["threshold"]["thresholds"][j]
+        check_figures(page, accepts, rows.losses, e["taus"][i])
+    assert page.locator("#alpha-box").is_hidden()
+
+
+def test_the_start_is_the_rule_of_the_archive(show, rows, summary):
+    page = show(summary)
+    assert page.locator("input[name=mode]:checked").get_attribute("value") == "threshold"
+    check_figures(page, rows.tail(TAU) <= 0.12, rows.losses, TAU)
+    assert page.locator("#badge").inner_text() == "certified"
+    assert "confidence 90" in page.locator("#why").inner_text()
+
+
+def test_certified_is_said_where_it_is_proven_and_nowhere_else(show, summary):
+    page = show(summary)
+    e = summary["explorer"]
+    t, own = e["threshold"], e["start"]["tau_index"]
+    for i in (own - 1, own, own + 1, len(e["taus"]) - 1):
+        said = page.evaluate(
+            """([tau, n]) => { const set = (id, i) => { const s = document.getElementById(id);
+                 s.value = i; s.dispatchEvent(new Event("input")); };
+               set("tau", tau);
+               return Array.from({length: n}, (_, j) => { set("threshold", j);
+                 return document.getElementById("badge").textContent; }); }""",
+            [i, len(t["thresholds"])],
+        )
+        expected = [
+            "certified" if passed and e["taus"][i] >= TAU else "estimate"
+            for passed in t["certified"]["passed"]
+        ]
+        assert said == expected
+    choose(page, "alpha")
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert page.get_by_text("certified", exact=True).filter(visible=True).count() == 0
+
+
+def test_a_rule_without_a_certificate_is_an_estimate(show, summary):
+    t = summary["explorer"]["threshold"] | {"certified": None}
+    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    choose(page, "threshold")
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert "no certificate" in page.locator("#why").inner_text()
+
+
+def test_typed_numbers_snap_to_the_grid(show, summary):
+    page = show(summary)
+    choose(page, "alpha")
+    page.locator("#alpha-number").fill("0.204")
+    page.locator("#alpha-number").press("Enter")
+    assert page.locator("#alpha-number").input_value() == "0.2"
+    assert page.locator("#alpha").input_value() == "19"
+    assert page.locator("#alpha").get_attribute("aria-valuetext") == "20\u00a0%"
+    page.locator("#tau-number").fill("499")
+    page.locator("#tau-number").blur()
+    taus = np.array(summary["explorer"]["taus"])
+    nearest = int(np.argmin(np.abs(taus - 499)))
+    assert page.locator("#tau").input_value() == str(nearest)
+    page.locator("#tau-number").fill("")
+    page.locator("#tau-number").blur()
+    assert_close(float(page.locator("#tau-number").input_value()), taus[nearest], rtol=1e-5)
+
+
+def test_sliders_move_by_keyboard(show, summary):
+    page = show(summary)
+    choose(page, "alpha")
+    before = figure(page, "acceptance")
+    page.locator("#alpha").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#alpha").input_value() == "14"
+    assert figure(page, "acceptance") > before
+
+
+def test_intervals_and_ranges_are_exact(browser):
+    from importlib.resources import files
+
+    numbers = files("locuscore.report").joinpath("templates", "numbers.js").read_text()
+    sizes = [1, 2, 10, 999, 54_321, 1_000_000, 9_999_999]
+    cases = [(k, n) for n in sizes for k in {0, 1, n // 100, n // 3, n - 1, n}]
+    page = browser.new_page()
+    script = f"cases => {{ {numbers}; return cases.map(([k, n]) => exactInterval(k, n, 0.95)); }}"
+    low, high = np.array(page.evaluate(script, [list(case) for case in cases])).T
+    wanted = interval(*np.array(cases).T)
+    assert_close(low, wanted[0], atol=1e-9)
+    assert_close(high, wanted[1], atol=1e-9)
+    script = f"cases => {{ {numbers}; return cases.map((n) => binomialRange(n, 0.05, 0.95)); }}"
+    ranges = page.evaluate(script, sizes)
+    assert ranges == [list(binom.ppf([0.025, 0.975], n, 0.05).astype(int)) for n in sizes]
+    page.close()
+
+
+def column(page, j):
+    return page.locator(f"#rows-table tbody tr > :nth-child({j})").all_inner_texts()
+
+
+def test_the_table_sorts_by_every_column(show, summary):
+    page = show(summary)
+    rows = summary["rows"]["riskiest"]
+    heads = page.locator("#rows-table thead button")
+    assert heads.count() == 1 + len(summary["rows"]["columns"])
+    assert column(page, 1) == [row["row"] for row in rows]
+    for j, direction in [(3, "ascending"), (3, "descending"), (4, "ascending")]:
+        heads.nth(j).click()
+        values = sorted(rows, key=lambda row, j=j: row["values"][j - 1])
+        expected = [row["row"] for row in values]
+        assert column(page, 1) == (expected if direction == "ascending" else expected[::-1])
+        assert heads.nth(j).locator("..").get_attribute("aria-sort") == direction
+    heads.nth(7).click()
+    assert column(page, 9) == sorted(row["values"][6] for row in rows)
+    assert page.locator("#rows-table [aria-sort=ascending]").count() == 1
+
+
+def test_an_unlimited_bound_sorts_above_all(show, summary):
+    rows = [
+        {"row": str(i), "values": [1.0, bound, *[None] * 6], "reasons": []}
+        for i, bound in enumerate([5.0, None, 7.0])
+    ]
+    page = show(summary | {"rows": summary["rows"] | {"riskiest": rows}})
+    page.locator("#rows-table thead button").nth(2).click()
+    assert column(page, 1) == ["0", "2", "1"]
+    assert column(page, 3)[-1] == "\u221e"
+    page.locator("#rows-table thead button").nth(3).click()  # all missing: nothing to order
+    assert sorted(column(page, 1)) == ["0", "1", "2"]
+
+
+def test_the_table_filters_and_turns_to_the_safest(show, summary):
+    page = show(summary)
+    page.locator("input[name=rows][value=safest]").check()
+    rows = summary["rows"]["safest"]
+    assert column(page, 1) == [row["row"] for row in rows]
+    page.locator("#rows-filter").fill(rows[3]["row"])
+    kept = column(page, 1)
+    assert rows[3]["row"] in kept
+    assert len(kept) < len(rows)
+    page.locator("#rows-filter").fill("no such text")
+    assert column(page, 1) == []
+    assert page.locator("#rows-status").inner_text().startswith("0 of 25 safest rows")
+    chips = page.locator("#rows-table .chip")
+    page.locator("#rows-filter").fill("")
+    assert chips.count() == sum(len(row["reasons"]) for row in rows)
+
+
+def parsed(line):
+    """The parameters the command itself reads from a line."""
+    import typer
+
+    from locuscore.cli._app import app
+
+    words = shlex.split(line.replace("\\\n", " "))
+    assert words[0] == "locuscore"
+    command = typer.main.get_command(app).commands[words[1]]
+    return words[1], command.make_context(words[1], words[2:]).params
+
+
+def test_the_command_line_is_one_that_exists(show, summary):
+    page = show(summary | {"explorer": summary["explorer"] | {"archive": "it's my guard.locus"}})
+    text = page.locator("#shell-text")
+    name, options = parsed(text.inner_text())
+    assert (name, str(options["archive"])) == ("score", "it's my guard.locus")
+    slide(page, "threshold", 3)
+    name, options = parsed(text.inner_text())
+    assert name == "certify"
+    assert (options["tau"], options["eta"], options["delta"]) == (500, 0.05, 0.1)
+    assert str(options["output"]) == "it's my guard-chosen.locus"
+    choose(page, "alpha")
+    slide(page, "alpha", 4)
+    slide(page, "tau", 100)
+    name, options = parsed(text.inner_text())
+    assert name == "fit"
+    assert (options["tau"], options["alpha"]) == (summary["explorer"]["taus"][100], [0.05])
+    assert (options["loss"], options["rule"]) == ("absolute", "tau")
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A scorer with a certified rule, labelled rows, and a folder with its archive guard.locus."""
+    from locuscore import Locus, Scorer, prediction_column
+    from locuscore.engines import Forest
+
+    rng = np.random.default_rng(0)
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"size": rng.uniform(size=1800)})
+    X["quoted"] = 1000 * X["size"]
+    y = (X["quoted"] + rng.normal(size=1800) * 500 * X["size"]).to_numpy()
+    locus = Locus(prediction_column("quoted"), engine=Forest(n_trees=5), random_state=0)
+    locus.fit(X[:1200], y[:1200])
+    folder = tmp_path_factory.mktemp("archive")
+    scorer = Scorer(locus, locus.certify(500, 0.1, 0.1))
+    scorer.save(folder / "guard.locus")
+    return scorer, X[1200:], y[1200:], folder
+
+
+def test_a_report_shows_what_the_library_computes(show, real):
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    locus, summary = scorer.locus, report(scorer, X, y, groups="size", unit="dollars").summary
+    e, losses = summary["explorer"], locus.losses(X, y)
+    page = show(summary)
+    assert page.locator("#badge").inner_text() == "certified"
+    check_figures(page, locus.accepts(X, scorer.rule), losses, 500.0)
+    j = len(e["threshold"]["thresholds"]) // 2
+    slide(page, "threshold", j)
+    accepts = locus.scores(X, scorer.rule.score) <= e["threshold"]["thresholds"][j]
+    check_figures(page, accepts, losses, 500.0)
+    choose(page, "alpha")
+    for i, j in [(e["start"]["tau_index"], 9), (len(e["taus"]) // 2, 29), (len(e["taus"]) - 2, 4)]:
+        slide(page, "tau", i)
+        slide(page, "alpha", j)
+        tau, alpha = e["taus"][i], e["alphas"][j]
+        accepts = locus.exceedance(X, tau) <= alpha
+        np.testing.assert_array_equal(accepts, locus.loss_bound(X, alpha) <= tau)
+        check_figures(page, accepts, losses, tau)
+
+
+@pytest.mark.parametrize("alpha", [0.1, None])
+def test_a_report_with_another_rule_or_none(show, real, alpha):
+    from locuscore import Scorer
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    rule = None if alpha is None else scorer.locus.tau_rule(500, alpha)
+    page = show(report(Scorer(scorer.locus, rule), X, y).summary, viewport=PHONE)
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert page.locator("input[name=mode]").count() == (0 if rule is None else 2)
+    name, _ = parsed(page.locator("#shell-text").inner_text())
+    assert name == ("fit" if rule is None else "score")  # the archive has this rule already
+    assert overflow(page) <= 0
+
+
+def test_the_python_code_makes_the_rule(show, summary, real, monkeypatch):
+    from locuscore import Scorer
+
+    _, X, _, folder = real
+    monkeypatch.chdir(folder)
+    page = show(summary)
+    code = page.locator("#python-text")
+
+    def run():
+        names = {"X_new": X, "print": str}
+        exec(compile(code.inner_text(), "report", "exec"), names)
+        return names
+
+    assert "flag" in run()["table"]
+    slide(page, "threshold", 20)
+    certified = summary["explorer"]["threshold"]["certified"]["passed"][20]
+    rule = run()["rule"]
+    assert rule.standing == ("certificate" if certified else "heuristic")
+    assert rule.threshold == summary["explorer"]["threshold"]["thresholds"][20]
+    slide(page, "threshold", 199)
+    assert run()["rule"].standing == "heuristic"
+    choose(page, "alpha")
+    slide(page, "alpha", 19)
+    run()
+    saved = Scorer.load(folder / "guard-chosen.locus").rule
+    assert (saved.threshold, saved.score.alpha, saved.standing) == (500.0, 0.2, "theorem")
+
+
+def test_the_buttons_copy_what_is_shown(show, summary):
+    page = show(summary, permissions=["clipboard-read", "clipboard-write"])
+    for name in ("shell", "python"):
+        page.locator(f"#{name}-copy").click()
+        page.get_by_text("Copied", exact=True).first.wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator(f"#{name}-text").text_content()
+
+
+def test_the_policy_forbids_the_network(browser, tmp_path, summary):
+    file = tmp_path / "report.html"
+    file.write_text(page_of(summary), encoding="utf-8")
+    page = browser.new_page()
+    finished = []
+    page.on("requestfinished", lambda request: finished.append(request.url))
+    page.goto(file.as_uri())
+    refused = page.evaluate(
+        """async () => {
+          const refused = [];
+          document.addEventListener("securitypolicyviolation",
+            (event) => refused.push(event.effectiveDirective));
+          document.body.append(Object.assign(new Image(), {src: "http://127.0.0.1:9/x.png"}));
+          const code = document.createElement("script");
+          code.textContent = "document.title = 'broken'";
+          document.body.append(code);
+          await fetch("http://127.0.0.1:9/").catch(() => null);
+          await new Promise((done) => setTimeout(done, 50));
+          return refused.sort(); }"""
+    )
+    assert refused == ["connect-src", "img-src", "script-src-elem"]
+    assert page.title() == summary["title"]
+    assert set(finished) <= {file.as_uri()}
+    page.close()
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_dark_and_light(show, summary):
+    light, dark = (background(show(summary, color_scheme=scheme)) for scheme in ("light", "dark"))
+    assert light != dark
+    page = show(summary, color_scheme="light")
+    page.locator("#theme").click()
+    assert background(page) == dark
+    page.locator("#theme").click()
+    assert background(page) == light
+
+
+def overflow(page):
+    return page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+
+
+@pytest.mark.parametrize("width", [360, 375, 768, 1280])
+def test_nothing_is_wider_than_the_window(show, summary, width):
+    page = show(summary, viewport={"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert overflow(page) <= 0
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.chart svg')].map((s) => s.getBoundingClientRect().right)"
+    )
+    assert widths
+    assert max(widths) <= width
+
+
+OUTSIDE = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
+  const box = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter((t) => { const r = t.getBoundingClientRect();
+    return r.width && (r.left < box.left - 1 || r.right > box.right + 1
+      || r.top < box.top - 1 || r.bottom > box.bottom + 1); }).map((t) => t.textContent); })"""
+OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
+  const boxes = [...svg.querySelectorAll('text')].map((t) => [t, t.getBoundingClientRect()]);
+  return boxes.flatMap(([t, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+    .map(([u]) => t.textContent + ' | ' + u.textContent)); })"""
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_no_label_is_clipped_or_covered(show, summary, size):
+    page = show(summary, viewport=size)
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(OVERLAPS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_no_serious_violation(show, summary, scheme, size):
+    from axe_playwright_python.sync_playwright import Axe
+
+    cloud = summary["bound_vs_loss"]
+    few = summary | {"bound_vs_loss": cloud | {"points": cloud["points"][:50]}}
+    page = show(few, color_scheme=scheme, viewport=size)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    found = Axe().run(page).response["violations"]
+    told = [(v["id"], v["impact"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
+    assert not [v for v in told if v[1] in ("serious", "critical")]
+
+
+def hostile(value):
+    """The summary with every text replaced, but for those the page acts on."""
+    acts_on = ("kind", "role", "standing", "created")
+    if isinstance(value, dict):
+        return {k: v if k in acts_on else hostile(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [hostile(part) for part in value]
+    return HOSTILE if isinstance(value, str) else value
+
+
+def test_hostile_text_is_text(show, summary):
+    page = show(hostile(summary), viewport=PHONE)
+    assert page.title().startswith("</script><img")
+    assert page.locator("h1").text_content() == HOSTILE
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    assert overflow(page) <= 0
+    page.locator("#rows-table thead button").nth(2).click()
+    choose(page, "alpha")
+    slide(page, "alpha", 5)
+    words = shlex.split(page.locator("#shell-text").text_content().replace("\\\n", " "))
+    assert words[-1] == f"{HOSTILE}-chosen.locus"
+    compile(page.locator("#python-text").text_content(), "report", "exec")
+    page.locator("#rows-table .chip").first.hover()
+    assert HOSTILE in page.locator("#tip").text_content()
+
+
+def bare(summary):
+    """As little as a summary may have: one row, no rule, nothing accepted."""
+    explorer = {
+        "taus": [500.0], "alphas": [0.1], "accepted": [[0]], "bad": [[0]], "losses_above": [1],
+        "start": {"tau_index": 0, "alpha_index": 0}, "threshold": None, "interval_level": 0.95,
+        "archive": "", "loss": "cost",
+    }  # fmt: skip
+    one = {"low": None, "high": None, "n": 1, "covered": 1, "rate": 1.0, "ci_low": 0.025,
+           "ci_high": 1.0, "mean_loss": 600.0}  # fmt: skip
+    return summary | {
+        "n_rows": 1, "unit": "", "explorer": explorer, "groups": None, "attribution": None,
+        "deciles": [one], "facts": [], "pit": {"counts": [0] * 20, "p_value": 1.0, "sentence": ""},
+        "bound_vs_loss": {"alpha": 0.1, "points": [[None, 600.0]], "n_points": 1, "n_infinite": 1,
+                          "axis_max": [None, 600.0]},
+        "bounds": {"alpha": 0.1, "edges": [], "counts": [], "n_infinite": 1,
+                   "quantiles": {"0.1": None}},
+        "curve": {"tau": 500.0, "series": [{"name": "Locus", "acceptance": [1.0],
+                  "exceedance": [1.0], "low": None, "high": None, "area": 1.0}],
+                  "band_level": 0.95},
+        "rows": {"columns": [{"key": "b", "name": "bound_0.1", "kind": "number", "role": "bound"}],
+                 "riskiest": [{"row": "0", "values": [None], "reasons": []}], "safest": []},
+    }  # fmt: skip
+
+
+def test_a_summary_with_almost_nothing(show, summary):
+    page = show(bare(summary))
+    assert page.locator("#figure-exceedance").inner_text() == "\u2013"
+    assert "nothing is accepted" in page.locator(".tiles").inner_text()
+    assert page.locator("input[name=mode]").count() == 0
+    assert page.locator("#attribution, #facts, #pit").count() == 0
+    assert column(page, 2) == ["\u221e"]
+    name, options = parsed(page.locator("#shell-text").inner_text())
+    assert (name, options["loss"]) == ("fit", "module:object")
+    text = page.locator("body").inner_text()
+    for wrong in ("NaN", "undefined", "null", "Infinity", "[object"):
+        assert wrong not in text
+
+
+@pytest.mark.parametrize("part", ["coverage", "deciles", "facts"])
+def test_an_empty_part_is_left_out(show, summary, part):
+    page = show(summary | {part: []})
+    assert page.locator("main > section").count() >= 8
+    assert page.locator("nav a").count() == page.locator("main > section").count()
+
+
+def test_thresholds_without_end(show, summary):
+    """A rule that accepts nothing has the threshold -inf, which is null."""
+    t = summary["explorer"]["threshold"]
+    t = t | {
+        "thresholds": [None, 0.1],
+        "accepted": [0, 5],
+        "bad": [[0, 1]] * 200,
+        "start": 0,
+        "certified": t["certified"] | {"passed": [False, False]},
+    }
+    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    assert page.locator("#threshold").get_attribute("aria-valuetext") == "\u2212\u221e"
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert 'float("-inf")' in page.locator("#python-text").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("rate", "kind", "words"),
+    [(0.80, "bad", "lower than"), (0.99, "warn", "higher than"), (0.9, "good", "agrees")],
+)
+def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words):
+    one = summary["coverage"][0] | {"rate": rate, "agrees": kind == "good", "expected": 0.9}
+    page = show(summary | {"coverage": [one]})
+    verdict = page.locator("#verdict")
+    assert words in verdict.inner_text()
+    assert kind in verdict.get_attribute("class").split()
+
+
+def test_it_prints(show, summary):
+    page = show(summary, color_scheme="dark")
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert len(pdf) > 20_000
+    page.emulate_media(media="print")
+    assert page.locator("nav").is_hidden()
+    assert page.locator("main > section").filter(visible=True).count() == 11
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
+    assert overflow(page) <= 0
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert ink == "rgb(26, 32, 41)"
+
+
+def test_it_works_in_the_frame_of_a_notebook(browser, summary):
+    from locuscore.report import Report
+
+    page = browser.new_page(viewport=DESKTOP)
+    errors = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content(Report(summary)._repr_html_())
+    frame = page.frame_locator("iframe")
+    assert frame.locator("#badge").inner_text() == "certified"
+    frame.locator("nav a[href='#facts']").click()
+    assert frame.locator("#facts").evaluate("(section) => section === document.activeElement")
+    frame.locator("#theme").click()
+    assert not errors
+    page.close()
+
+
+def test_without_script_the_guarantee_is_there(show, summary):
+    page = show(summary, java_script_enabled=False)
+    text = page.locator("noscript").inner_text()
+    assert summary["guarantee"]["card"].splitlines()[0] in text
+    assert all(sentence in text for sentence in summary["guarantee"]["sentences"])
+
+
+def test_charts_have_names_and_descriptions(show, summary):
+    page = show(summary)
+    charts = page.locator("svg[role=img]")
+    assert charts.count() >= 9
+    for chart in charts.all():
+        for reference in ("aria-labelledby", "aria-describedby"):
+            assert page.locator(f"#{chart.get_attribute(reference)}").text_content()
+    levels = [int(h[1]) for h in page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3')].map((h) => h.tagName)")]  # fmt: skip
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
