@@ -3,7 +3,7 @@
 Rows come in batches of 65,536 and are drawn when they are wanted, so none are held. Each batch is
 scored and then handed to the report, so that other work on the machine disturbs both alike. "On
 top" is the report's time, from the pilot to the finished page, less that of scoring, since the
-report includes the scoring. Memory is the peak of the process, less what it had before.
+report includes the scoring. Memory is by how much the run raised the peak of the process.
 
 Run: make report-cost
 """
@@ -112,7 +112,7 @@ Made by `make report-cost` on {day}; figures by the time of the processor, one t
 Default engine (`Forest`), {features} features, 3,750 + 1,250 labelled rows. "Report" includes the
 scoring of the rows; "once" is what does not grow with them (attribution, isolation forest, page).
 "On top" is what the whole report adds to scoring, as a multiple of it: at most 0.5x is wanted on a
-million rows.
+million rows. "Memory" is by how much the run raised the peak of the process; runs follow in order.
 
 | predictor | rows | scoring, us/row | report, us/row | once, s | on top | page, MB | memory, MB |
 |---|---:|---:|---:|---:|---:|---:|---:|

@@ -61,8 +61,17 @@ def test_printed_rows_are_those_of_the_data(ran):
 
 def test_nothing_is_wider_than_the_screen(ran):
     _, text, _ = ran
-    assert max(len(line) for line in text.splitlines() if "Picture" not in line) <= 80
+    lines = [line for line in text.splitlines() if not line.startswith(("Picture", "Report"))]
+    assert max(map(len, lines)) <= 80
     assert "…" not in text
+
+
+def test_the_report_is_that_of_the_same_rows(ran):
+    m, text, folder = ran
+    page = (folder / "report.html").read_text()
+    assert f"Report: {folder / 'report.html'}" in text
+    covered = int(np.sum(m.loss <= m.bound))
+    assert f"{covered} of 500 test losses" in page
 
 
 def test_the_interval_is_the_beta_mixture_of_binomials(ran):

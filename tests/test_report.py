@@ -520,6 +520,24 @@ def test_several_outputs(rng):
     )
 
 
+@pytest.mark.parametrize("n_columns", [3, 60])
+def test_signals_of_ones_own_and_many_columns(n_columns, rng):
+    X = rng.uniform(size=(300, n_columns))
+    y = X[:, 0] + X[:, 1] * rng.normal(size=300)
+    own = {"signals": lambda X: X[:, [1, 1]] ** 2} if n_columns == 3 else {}
+    locus = Locus(lambda X: X[:, 0], engine=Forest(n_trees=3), random_state=0, **own)
+    summary = report(Scorer(locus.fit(X[:200], y[:200])), X[200:], y[200:]).summary
+    entry = summary["rows"]["riskiest"][0]
+    x = X[200 + int(entry["row"])]
+    assert len(summary["rows"]["columns"]) == 3 + min(n_columns, 40)
+    names = {reason["name"]: reason["value"] for reason in entry["reasons"]}
+    expected = {f"x{j}": value for j, value in enumerate(x)} | {"prediction": x[0]}
+    if own:
+        expected = {"signal 0": x[1] ** 2, "signal 1": x[1] ** 2}
+    assert names
+    assert all(expected[name] == value for name, value in names.items())
+
+
 def test_other_engines_and_sampled_explorer_agree(labelled):
     X, y = rows(300, 8)
     locus = Locus(lambda X: X[:, 0], engine=Gaussian(), random_state=0).fit(X, y)

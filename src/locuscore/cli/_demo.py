@@ -12,7 +12,7 @@ from locuscore.cli._terminal import Terminal
 
 def demo(
     output: Annotated[
-        Path, option("--output", "-o", metavar="FOLDER", text="Folder of the picture.")
+        Path, option("--output", "-o", metavar="FOLDER", text="Folder of picture and report.")
     ] = Path("demo_output"),
     seed: Annotated[int, option("--seed", metavar="N", text="Another random split.")] = 0,
     as_json: Json = False,

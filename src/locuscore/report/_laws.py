@@ -116,14 +116,23 @@ def check_labels(scorer: Scorer, y: ArrayLike | None, n: int) -> np.ndarray:
     return targets
 
 
+def feature_names(scorer: Scorer) -> list[str]:
+    """Names of the columns of X; those of an array are x0, x1, and so on."""
+    is_array = scorer.schema.kind == "array"
+    return [f"x{name}" if is_array else str(name) for name in scorer.schema.names]
+
+
+def has_features(scorer: Scorer) -> bool:
+    """Whether the signals begin with the columns of X; `signals` as a function need not."""
+    return isinstance(getattr(scorer.locus.signals_.embed, "__self__", None), Encoder)
+
+
 def signal_names(scorer: Scorer, width: int) -> list[str]:
     """A name for each of so many signals."""
-    signals = scorer.locus.signals_
-    if not isinstance(getattr(signals.embed, "__self__", None), Encoder):
+    if not has_features(scorer):
         return [f"signal {j}" for j in range(width)]
-    is_array = scorer.schema.kind == "array"
-    features = [f"x{name}" if is_array else str(name) for name in scorer.schema.names]
-    if not isinstance(signals.listen, Listener):
+    features = feature_names(scorer)
+    if not isinstance(scorer.locus.signals_.listen, Listener):
         return features
     return features + _said(scorer.locus.predictor_, width - len(features))
 

@@ -19,7 +19,14 @@ from locuscore.report import _words as words
 from locuscore.report._attribution import MOST_ORDERS, MOST_SIGNALS, Attribution, attribute
 from locuscore.report._counts import ExplorerCounts, GroupCounts
 from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
-from locuscore.report._laws import Block, Laws, signal_names, spread_column
+from locuscore.report._laws import (
+    Block,
+    Laws,
+    feature_names,
+    has_features,
+    signal_names,
+    spread_column,
+)
 from locuscore.report._rows import Entry, Extremes, cell, is_number
 from locuscore.report._sample import Sample
 
@@ -95,7 +102,7 @@ class Summary:
         self.extremes.add(block)
         self.sample.add(bound, z, tails)
         if self.curve_sample is None:
-            most = min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1])
+            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1]), MOST_ORDERS)
             self.curve_sample = Sample(most, self._curve_seed)
         self.curve_sample.add(z, block.tail, block.signals)
         self.n_rows += len(block)
@@ -235,7 +242,8 @@ class Summary:
 
     def _reasons(self, entry: Entry, values: FloatArray) -> list[dict[str, Any]]:
         names = signal_names(self.scorer, len(values))
-        cells = [*entry.features, *entry.signals[len(entry.features) :].tolist()]
+        known = entry.features if has_features(self.scorer) else []
+        cells = [*known, *entry.signals[len(known) :].tolist()]
         order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
         return [
             {
@@ -276,12 +284,9 @@ def _table(scorer: Scorer, entries: list[Entry]) -> tuple[list[dict[str, str]], 
         {"key": key, "name": names.get(key, key), "role": roles.get(key, "prediction")}
         for key in keys
     ]
-    features = signal_names(scorer, scorer.locus.n_features_in_)
-    if len(features) != scorer.locus.n_features_in_ or scorer.schema.kind != "array":
-        features = [str(name) for name in scorer.schema.names]
+    shown = feature_names(scorer)[: len(entries[0].features)]
     columns += [
-        {"key": f"feature_{j}", "name": name, "role": "feature"}
-        for j, name in enumerate(features[: len(entries[0].features)])
+        {"key": f"feature_{j}", "name": name, "role": "feature"} for j, name in enumerate(shown)
     ]
     table = [[*entry.cells.values(), *entry.features] for entry in entries]
     numeric = [is_number(list(values)) for values in zip(*table, strict=True)]
