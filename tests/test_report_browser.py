@@ -162,6 +162,25 @@ def test_certified_is_said_where_it_is_proven_and_nowhere_else(show, summary):
     assert page.get_by_text("certified", exact=True).filter(visible=True).count() == 0
 
 
+def test_test_rows_that_contradict_the_certificate_are_told(show, summary):
+    t = summary["explorer"]["threshold"]
+    page = show(summary)
+    assert "unlike" not in page.locator("#why").inner_text()
+    certified = t["certified"] | {"eta": 0.001}
+    t = t | {"certified": certified}
+    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    assert "unlike the certifying ones" in page.locator("#why").inner_text()
+
+
+def test_few_distinct_losses_are_counted_by_place(show, summary):
+    points = [[0.0, 0.0]] * 70 + [[0.0, 1.0]] * 10 + [[1.0, 1.0]] * 20
+    cloud = summary["bound_vs_loss"] | {"points": points, "axis_max": [1.0, 1.0]}
+    page = show(summary | {"bound_vs_loss": cloud}, viewport=PHONE)
+    assert page.locator("#losses .point.miss:not(.solid)").count() == 1
+    assert page.locator("#losses text.label").all_text_contents() == ["70", "10", "20"]
+    assert page.evaluate(OUTSIDE) == []
+
+
 def test_a_rule_without_a_certificate_is_an_estimate(show, summary):
     t = summary["explorer"]["threshold"] | {"certified": None}
     page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})

@@ -120,9 +120,10 @@ function axes(box, x, y, names, formats) {
     const at = x(xTicks[i]);
     const half = textWidth(text) / 2;
     parts.push(draw("line", { class: "notch", x1: at, x2: at, y1: box.bottom, y2: box.bottom + 5 }));
-    if (at - half < free + 4 || at + half > box.right + 14) return;
-    free = at + half;
-    const place = { class: "tick", x: at, y: box.bottom + 18, "text-anchor": "middle" };
+    const middle = Math.min(at, box.right + 13 - half);
+    if (middle - half < free + 4) return;
+    free = middle + half;
+    const place = { class: "tick", x: middle, y: box.bottom + 18, "text-anchor": "middle" };
     parts.push(draw("text", place, text));
   });
   const { left, right, bottom } = box;
@@ -144,7 +145,8 @@ const SHAPES = {
   triangle: (x, y, r) =>
     draw("path", { d: `M${x} ${y - 1.2 * r}L${x + 1.1 * r} ${y + r}L${x - 1.1 * r} ${y + r}Z` }),
   diamond: (x, y, r) =>
-    draw("path", { d: `M${x} ${y - 1.3 * r}L${x + 1.3 * r} ${y}L${x} ${y + 1.3 * r}L${x - 1.3 * r} ${y}Z` }),
+    draw("path", { d: `M${x} ${y - 1.3 * r}l${1.3 * r} ${1.3 * r}l${-1.3 * r} ${1.3 * r}` +
+      `l${-1.3 * r} ${-1.3 * r}Z` }),
 };
 const mark = (shape, x, y, r, attributes) => fill(SHAPES[shape](x, y, r), attributes, []);
 

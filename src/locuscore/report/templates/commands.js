@@ -85,11 +85,11 @@ function pythonCode(data, state) {
   }
   const f = figuresAt(data, state);
   const threshold = pythonNumber(thresholdValue(e.threshold, state.threshold));
+  const seen = `None: of ${f.accepted} accepted test rows, ${f.bad} had a loss above ${tau}.`;
   const words = standing(data, state).certified
     ? ['    "certificate",', "    scorer.rule.guarantee,  # holds at every threshold that passed",
       "    scorer.rule.assumptions,"]
-    : ['    "heuristic",',
-      `    ${JSON.stringify(`None: of ${f.accepted} accepted test rows, ${f.bad} had a loss above ${tau}.`)},`];
+    : ['    "heuristic",', `    ${JSON.stringify(seen)},`];
   return ["from locuscore import FlagRule, Scorer", "", load, "rule = FlagRule(",
     "    scorer.rule.score,", `    ${threshold},`, ...words, ")", save].join("\n");
 }
@@ -103,7 +103,8 @@ function commandBoxes(data, state) {
       done.textContent = (await copyText(code.textContent, code)) ? "Copied" : "Select and copy";
       setTimeout(() => { done.textContent = ""; }, 2500);
     } } }, `Copy as ${title}`);
-    const text = make("pre", { tabindex: 0, role: "group", "aria-label": `The point as ${title}` }, code);
+    const about = { tabindex: 0, role: "group", "aria-label": `The point as ${title}` };
+    const text = make("pre", about, code);
     return { code, note, element: make("div", { class: "command" },
       make("div", { class: "row" }, copy, done), text, note) };
   };

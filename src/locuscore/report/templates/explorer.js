@@ -55,12 +55,15 @@ function standing(data, state) {
       ? `The certificate is for tau of at least ${money(c.tau)}.`
       : "This threshold is not among those that were tested and passed.");
   }
+  const contradicted = figuresAt(data, state).low > c.eta
+    ? " There the share of bad rows is higher than chance explains: these rows are probably " +
+      "unlike the certifying ones." : "";
   const further = tau > c.tau ? `, and so above ${money(tau)}` : "";
   return {
     certified: true,
     why: `This threshold was tested and passed: with confidence ${level(1 - c.delta)}, at most ` +
       `${level(c.eta)} of the accepted rows have a loss above ${money(c.tau)}${further}. ` +
-      `The figures are ${measured}.`,
+      `The figures are ${measured}.${contradicted}`,
   };
 }
 
@@ -231,7 +234,8 @@ function explorer(data) {
   const e = data.explorer;
   const t = e.threshold;
   // A certificate is about the rule's own score, so it is shown first.
-  const state = { mode: t?.certified ? "threshold" : "alpha", tau: e.start.tau_index, alpha: e.start.alpha_index,
+  const state = { mode: t?.certified ? "threshold" : "alpha",
+    tau: e.start.tau_index, alpha: e.start.alpha_index,
     threshold: t ? t.start : 0 };
   const tiles = figureTiles(data);
   const badge = make("strong", { class: "badge", id: "badge" });

@@ -51,9 +51,9 @@ function reasonWords(reason, what) {
 /** The strongest reasons as chips; the weaker ones behind one that counts them. */
 function chips(reasons, what) {
   const weaker = reasons.slice(MOST_CHIPS);
+  const words = weaker.map((reason) => reasonWords(reason, what)).join("; ");
   const more = weaker.length
-    ? make("li", { class: "chip more", tip: weaker.map((reason) => reasonWords(reason, what)).join("; ") },
-      `+${weaker.length} weaker`) : null;
+    ? make("li", { class: "chip more", tip: words }, `+${weaker.length} weaker`) : null;
   return make("ul", { class: "chips" }, reasons.slice(0, MOST_CHIPS).map((reason) => chip(reason, what)),
     more);
 }

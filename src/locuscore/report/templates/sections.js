@@ -46,6 +46,30 @@ function coverage(data) {
     chart("Coverage on the test rows", words, height, paint, table, key).element);
 }
 
+/** Where points fall on few places, such as 0 and 1: each place with its number of rows. */
+function places(points) {
+  const found = new Map();
+  for (const [u, z] of points) {
+    const key = `${u} ${z}`;
+    const place = found.get(key) ?? { u, z, n: 0 };
+    found.set(key, { ...place, n: place.n + 1 });
+  }
+  return found.size <= 30 && points.length > 3 * found.size ? [...found.values()] : null;
+}
+
+function placeMarks(list, x, y) {
+  const most = Math.max(...list.map((p) => p.n));
+  return list.flatMap((p) => {
+    const radius = 4 + 16 * Math.sqrt(p.n / most);
+    const shape = p.z > p.u ? "triangle" : "circle";
+    return [
+      mark(shape, x(p.u), y(p.z), radius, { class: p.z > p.u ? "point miss" : "point",
+        tip: `loss ${number(p.z)}, bound ${number(p.u)}: ${count(p.n)} rows` }),
+      draw("text", { class: "label", x: x(p.u) + 1.2 * radius + 4, y: y(p.z) + 4 }, count(p.n)),
+    ];
+  });
+}
+
 /** Each bound beside the loss that came: above the diagonal the bound was exceeded. */
 function boundAndLoss(data) {
   const b = data.bound_vs_loss;
@@ -53,7 +77,14 @@ function boundAndLoss(data) {
   if (!points.length) return null;
   const values = points.flat().filter(isNumber);
   const high = Math.max(...values, ...(b.axis_max ?? []).filter(isNumber)) || 1;
-  const maker = scaleMaker(values, Math.min(0, ...values), high);
+  const low = Math.min(0, ...values);
+  const few = places(points.filter(([u]) => u !== null));
+  const pad = 0.15 * (high - low);
+  const maker = few
+    ? { isSkewed: false, on: (from, to) => Object.assign(
+      linearScale(low - pad, high + pad, from, to), { ticks: (n) => niceTicks(low, high, n) }) }
+    : scaleMaker(values, low, high);
+  const tall = (width) => Math.min(460, Math.max(300, 0.7 * width));
   const over = points.filter(([u, z]) => u !== null && z > u).length;
   const paint = (width, height) => {
     const texts = maker.on(0, 1).ticks(5).map((t) => number(t, 3));
@@ -68,8 +99,11 @@ function boundAndLoss(data) {
       class: z > u ? "point miss" : "point",
       tip: `loss ${number(z)}, bound ${number(u)}${data.unit ? ` (${data.unit})` : ""}` });
     const finite = points.filter(([u]) => u !== null);
-    return [...axes(box, x, y, names, { x: short, y: short }), draw("line", { class: "target", ...ends }),
-      ...finite.filter(([u, z]) => z <= u).map(dot), ...finite.filter(([u, z]) => z > u).map(dot)];
+    const ground = [...axes(box, x, y, names, { x: short, y: short }),
+      draw("line", { class: "target", ...ends })];
+    if (few) return [...ground, ...placeMarks(few, x, y)];
+    return [...ground, ...finite.filter(([u, z]) => z <= u).map(dot),
+      ...finite.filter(([u, z]) => z > u).map(dot)];
   };
   const shown = points.length + b.n_infinite < data.n_rows
     ? `A random sample of ${count(points.length)} of ${count(data.n_rows)} rows. ` : "";
@@ -84,8 +118,7 @@ function boundAndLoss(data) {
     `(${percent(over / points.length)}) lie above the line; about ${level(b.alpha)} are expected.`;
   return section("losses", "Bound against realised loss",
     `Bounds at alpha = ${number(b.alpha, 6)}. ${words}`,
-    chart("One mark per row", words, (w) => Math.min(460, Math.max(300, 0.7 * w)), paint, null, key)
-      .element);
+    chart(few ? "Rows at each place" : "One mark per row", words, tall, paint, null, key).element);
 }
 
 function coverageRows(title, rows, target, head, cells) {
