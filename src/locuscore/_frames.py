@@ -43,6 +43,12 @@ def as_array(y: ArrayLike) -> np.ndarray:
     return np.asarray(series.to_numpy() if isinstance(series, nw.Series) else y)
 
 
+def name_of(y: ArrayLike) -> str | None:
+    """Return the name of a series; None where it has none, or one that is not text."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
 def as_frame(X: Rows) -> nw.DataFrame[Any] | None:
     """Return a uniform view of a pandas, polars or Arrow frame; None for anything else."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)

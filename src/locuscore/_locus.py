@@ -12,7 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from locuscore._calibration import calibrated_level, conformal_rank, too_few_rows
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor, LossDistribution
-from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered, take_rows
+from locuscore._frames import (
+    Schema,
+    as_array,
+    as_rows,
+    like_rows,
+    n_rows,
+    name_of,
+    numbered,
+    take_rows,
+)
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
@@ -88,6 +97,8 @@ class Locus(BaseEstimator):
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
+    target_name_
+        Name of the y given to `fit`, None where it has none.
     reference_signals_
         Signals of at most 1,000 rows of D1, at random: thresholds for `certify` where scores tie.
     n_features_in_, feature_names_in_
@@ -148,6 +159,7 @@ class Locus(BaseEstimator):
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
         self._resolve()
+        self.target_name_ = name_of(y)
         return self._fit(X, realised_losses(self.loss_, self.predictor_, X, y))
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
@@ -160,6 +172,7 @@ class Locus(BaseEstimator):
         if self.predictor is not None:
             check_predictor(self.predictor)
         self._resolve()
+        self.target_name_ = None
         return self._fit(X, check_losses(as_array(z), n_rows(X), "z"))
 
     def predict(self, X: Rows) -> Any:

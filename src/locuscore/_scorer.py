@@ -163,6 +163,7 @@ class Scorer:
             "engine": type(locus.engine_).__name__,
             "predictor": type(locus.predictor_).__name__,
             "rows": self.schema.kind,
+            "target": locus.target_name_,
             "features": [
                 {"name": str(name), "type": kind}
                 for name, kind in zip(self.schema.names, self.schema.types, strict=True)

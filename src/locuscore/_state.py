@@ -133,6 +133,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
     if hasattr(locus, "feature_names_in_"):
         parts["feature_names_in_"] = writer.encode(locus.feature_names_in_)
     return parts | {
+        "target": locus.target_name_,
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
         "signals": encode_signals(locus.signals_, writer),
@@ -151,10 +152,12 @@ def decode_locus(
     for name in names:
         setattr(locus, name, reader.decode(state[name]))
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
+    locus.target_name_ = state.get("target")  # not in the first archives
     locus.signals_ = decode_signals(state["signals"], reader, predictor, signals)
     tails, schema = locus.tails_, locus.schema_
     is_usable = (
         isinstance(schema, Schema)
+        and isinstance(locus.target_name_, str | None)
         and len(schema.names) == locus.n_features_in_
         and tails.ndim == 1
         and np.all((tails >= 0) & (tails <= 1))

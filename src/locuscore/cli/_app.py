@@ -41,13 +41,13 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
         "fit rows.parquet -t price --prediction quoted --tau 500 -o guard.locus",
         "fit rows.csv -t price -p model.skops --alpha 0.05 -o guard.locus",
     ],
-    certify: ["certify guard.locus fresh.csv -t price --tau 500 --eta 0.05 -o safe.locus"],
+    certify: ["certify guard.locus fresh.csv --tau 500 --eta 0.05 -o safe.locus"],
     score: [
         "score guard.locus rows.parquet --keep id -o scored.parquet",
         "score guard.locus rows.csv --keep-all -o scored.csv",
     ],
     inspect: ["inspect guard.locus"],
-    report: ["report guard.locus test.parquet -t price --unit dollars -o report.html"],
+    report: ["report guard.locus test.parquet --unit dollars -o report.html"],
     serve: ["serve guard.locus --port 8000"],
 }
 for command, examples in EXAMPLES.items():

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from locuscore import Score, Scorer
 from locuscore.cli._choices import check_output, chosen_loss, chosen_predictor, load_scorer
-from locuscore.cli._fit import read_labelled, show_saved, split_target
+from locuscore.cli._fit import known_target, read_labelled, show_saved, split_target
 from locuscore.cli._options import (
     ETA,
     MAX_ROWS,
@@ -21,7 +21,7 @@ from locuscore.cli._options import (
     Quiet,
     ScoreName,
     Seed,
-    Target,
+    TargetAgain,
     Thresholded,
     Trust,
     TrustPickle,
@@ -34,10 +34,10 @@ from locuscore.cli._terminal import Terminal
 def certify(
     archive: Archive,
     data: Data,
-    target: Target,
     tau: Annotated[float, TAU],
     eta: Annotated[float, ETA],
     output: NewArchive,
+    target: TargetAgain = None,
     delta: Delta = 0.1,
     score: ScoreName = Thresholded.TAIL,
     predictor: Predictor = None,
@@ -60,6 +60,7 @@ def certify(
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     scorer = load_scorer(archive, g, trust, own_loss)
+    target = known_target(scorer, target)
     types = csv_types(scorer)
     types = None if types is None else {**types, target: None}
     names = feature_columns(scorer, data, [n for n in open_table(data).names if n != target])

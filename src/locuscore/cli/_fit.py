@@ -182,20 +182,28 @@ def _features(
     return names
 
 
-def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, np.ndarray]:
-    """Features as a pandas frame, which most predictors read, and the target."""
-    y = target_values(sample.rows.column(target), target)
-    return sample.rows.select(names).to_pandas(), y
+def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, Any]:
+    """Features as a pandas frame, which most predictors read, and the target with its name."""
+    check_target(sample.rows.column(target), target)
+    frame = sample.rows.select([*names, target]).to_pandas()
+    return frame[names], frame[target]
 
 
-def target_values(y: Any, name: str) -> np.ndarray:
-    """Return a column of true values as an array; none may be missing."""
+def known_target(scorer: Scorer, target: str | None) -> str:
+    """Return the column that is named, or the one that `fit` was given."""
+    found = target or scorer.locus.target_name_
+    if found is None:
+        raise typer.BadParameter("the archive names no target; give it with --target COLUMN.")
+    return found
+
+
+def check_target(y: Any, name: str) -> None:
+    """Refuse a column of true values in which some are missing."""
     missing = y.null_count or (
         int(np.isnan(y.to_numpy()).sum()) if pa.types.is_floating(y.type) else 0
     )
     if missing:
         raise ValueError(f"the target {name} is missing in {missing:,} rows; remove them first.")
-    return np.asarray(y.to_pandas().to_numpy())
 
 
 def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample) -> None:

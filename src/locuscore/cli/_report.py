@@ -18,7 +18,7 @@ from locuscore.cli._choices import (
     load_scorer,
     missing_columns,
 )
-from locuscore.cli._fit import target_values
+from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._options import (
     OUTPUT,
     Archive,
@@ -29,6 +29,7 @@ from locuscore.cli._options import (
     Predictor,
     Quiet,
     Seed,
+    TargetAgain,
     Trust,
     TrustPickle,
     option,
@@ -44,9 +45,7 @@ def report(
     archive: Archive,
     data: Data,
     output: Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")],
-    target: Annotated[
-        str | None, option("--target", "-t", metavar="COLUMN", text="Column of true values.")
-    ] = None,
+    target: TargetAgain = None,
     losses: Annotated[
         str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
     ] = None,
@@ -75,13 +74,14 @@ def report(
     The rows must be unseen by fit. Files of any size are read with constant memory.
     """
     terminal = Terminal(as_json, quiet)
-    if (target is None) == (losses is None):
+    if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
     for path in [output, *([] if summary is None else [summary])]:
         check_output(path, data)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     scorer = load_scorer(archive, g, trust, own_loss)
+    target = known_target(scorer, target) if losses is None else None
     rows = LabelledRows.open(scorer, data, target, losses, groups)
     started = time.perf_counter()
     with terminal.working("sampling"):
@@ -158,7 +158,8 @@ class LabelledRows:
 
     def _batch(self, table: Any) -> Batch:
         label = self.target or self.losses or ""
-        values = target_values(table.column(label), label)
+        check_target(table.column(label), label)
+        values = table.column(label).to_pandas().to_numpy()
         groups = None if self.groups is None else table.column(self.groups).to_pandas().to_numpy()
         X = table.select(self.features)
         return Batch(X, values, groups=groups) if self.target else Batch(X, None, values, groups)

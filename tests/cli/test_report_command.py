@@ -83,6 +83,18 @@ def test_losses_may_be_a_column(archive, tmp_path, capsys):
     assert said["coverage"][0]["covered"] == int(np.sum(frame["off"] <= bound))
 
 
+def test_the_target_is_that_of_fit_unless_another_is_named(archive, tmp_path, capsys):
+    frame = homes(100, seed=6)
+    data = write(frame.assign(other=frame["price"] + 1e6), tmp_path / "rows.parquet")
+    found = []
+    for name in ([], ["-t", "price"], ["-t", "other"]):
+        page = tmp_path / "page.html"
+        arguments = ["report", str(archive), str(data), *name, "-o", str(page), "--json"]
+        assert main(arguments) == 0
+        found.append(json.loads(capsys.readouterr().out)["coverage"][0]["covered"])
+    assert found[0] == found[1] > found[2] == 0
+
+
 def test_what_is_printed(archive, tmp_path, capsys):
     data = write(homes(200, seed=4), tmp_path / "rows.csv")
     arguments = ["report", str(archive), str(data), "-t", "price", "-o", str(tmp_path / "a.html")]
@@ -100,7 +112,11 @@ def test_errors_are_one_line(archive, tmp_path, capsys):
     frame = homes(50, seed=5)
     data = write(frame, tmp_path / "rows.parquet")
     page = ["-o", tmp_path / "page.html"]
-    assert "--target COLUMN or --losses" in fails(capsys, "report", archive, data, *page, code=2)
+    other = tmp_path / "unnamed.locus"
+    scorer = Scorer.load(archive)
+    scorer.locus.target_name_ = None
+    scorer.save(other)
+    assert "names no target" in fails(capsys, "report", other, data, *page, code=2)
     both = ["-t", "price", "--losses", "price", *page]
     assert "--losses" in fails(capsys, "report", archive, data, *both, code=2)
     assert "no column cost" in fails(capsys, "report", archive, data, "-t", "cost", *page)
