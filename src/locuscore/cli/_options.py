@@ -85,9 +85,7 @@ Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is ra
 Target = Annotated[str, option("--target", "-t", metavar="COLUMN", text="Column of true values.")]
 TargetAgain = Annotated[
     str | None,
-    option(
-        "--target", "-t", metavar="COLUMN", text="Column of true values; by default as in fit."
-    ),
+    option("--target", "-t", metavar="COLUMN", text="Column of true values; by default as in fit."),
 ]
 Archive = Annotated[
     Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
