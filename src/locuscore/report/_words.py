@@ -10,7 +10,7 @@ from locuscore._protocols import FloatArray
 from locuscore._scorer import Scorer
 
 LEVEL = 0.95
-SMALL_P = 0.01  # below it a histogram is called uneven
+SMALL_P = 0.05  # below it a histogram is called uneven
 
 
 def guarantee(scorer: Scorer) -> dict[str, Any]:
