@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -342,8 +344,6 @@ def test_the_manifest_says_what_is_inside(path):
 
 
 def test_a_missing_skops_is_one_sentence(path, monkeypatch):
-    import sys
-
     scorer = small_scorer()
     scorer.save(path)
     monkeypatch.setitem(sys.modules, "skops.io", None)
@@ -630,3 +630,19 @@ def test_random_forest_classifiers_come_back(path):
     model = RandomForestClassifier(3, random_state=0).fit(X, labels)
     scorer = small_scorer(model, X, labels, loss="brier")
     assert_same_scores(scorer, round_trip(scorer, path), X)
+
+
+LOADED = """
+import sys
+from locuscore import Scorer
+Scorer.load(sys.argv[1])
+assert "skops.io" in sys.modules
+assert "torch" not in sys.modules, "skops has imported all of torch"
+import sklearn.externals.array_api_compat.torch  # only meanwhile it was absent
+assert "torch" in sys.modules
+"""
+
+
+def test_loading_does_not_import_what_the_archive_does_not_need(path):
+    small_scorer().save(path)
+    subprocess.run([sys.executable, "-c", LOADED, str(path)], check=True)
