@@ -30,10 +30,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVR
 
 from archives_for_tests import (
-    ONE_DRAW,
-    SEVERAL_DRAWS,
+    ENGINES,
+    LOSS_MODELS,
     assert_same_scores,
     forge,
+    loss_model,
     members_of,
     rows,
     small_scorer,
@@ -45,11 +46,12 @@ from locuscore import (
     LocusWarning,
     Scorer,
     cost,
+    engines,
     pinball,
     prediction_column,
 )
 from locuscore import _codec as codec
-from locuscore.engines import Forest
+from locuscore.engines import Ensemble, Forest
 
 pytestmark = pytest.mark.extra
 
@@ -64,9 +66,9 @@ def round_trip(scorer, path, **given):
     return Scorer.load(path, **given)
 
 
-@pytest.mark.parametrize("name", [*SEVERAL_DRAWS, *ONE_DRAW])
+@pytest.mark.parametrize("name", LOSS_MODELS)
 def test_every_engine_comes_back(name, path):
-    scorer = small_scorer(engine=(SEVERAL_DRAWS | ONE_DRAW)[name]())
+    scorer = small_scorer(**loss_model(name))
     loaded = round_trip(scorer, path)
     assert_same_scores(scorer, loaded, rows(50, seed=1)[0])
     assert loaded.card == scorer.card
@@ -74,14 +76,28 @@ def test_every_engine_comes_back(name, path):
     assert loaded.schema == scorer.schema
 
 
-@pytest.mark.parametrize("name", SEVERAL_DRAWS)
-def test_every_engine_comes_back_with_its_envelope(name, path):
-    scorer = small_scorer(engine=SEVERAL_DRAWS[name](), gamma=KNNGamma(k=7))
-    assert_same_scores(scorer, round_trip(scorer, path), rows(50, seed=1)[0])
-
-
 def test_every_engine_that_can_be_saved_is_tested():
-    assert set(codec._FIELDS["locuscore.engines"]) == {*SEVERAL_DRAWS, *ONE_DRAW}
+    assert set(codec._FIELDS["locuscore.engines"]) == set(ENGINES)
+
+
+def test_several_outputs_come_back(path):
+    X, y = rows()
+    two = np.column_stack([y, -y])
+
+    def largest(y, g):
+        return np.abs(y - g).max(axis=1)
+
+    scorer = small_scorer(LinearRegression().fit(X, two), X, two, loss=largest)
+    loaded = round_trip(scorer, path)
+    assert_same_scores(scorer, loaded, X[:20])
+    assert_same_scores(scorer, loaded, X[:0])
+
+
+def test_a_predictor_can_be_supplied_where_there_was_none(path):
+    X, y = rows()
+    Scorer(Locus(engine=Forest(n_trees=2), random_state=0).fit_losses(X, np.abs(y))).save(path)
+    assert Scorer.load(path).columns == ["bound_0.1"]
+    assert Scorer.load(path, predictor=lambda X: X[:, 0]).columns == ["prediction", "bound_0.1"]
 
 
 def test_a_loaded_scorer_can_be_saved_again(path):
@@ -298,18 +314,28 @@ def test_named_types_are_trusted(path):
     assert_same_scores(scorer, Scorer.load(path, trusted=["sklearn.svm._classes.SVR"]), X)
 
 
+def without_a_safe_format(name):
+    if name == "PyMCBART":
+        return engines.PyMCBART(4, n_chains=1, n_samples=4, n_tune=5, n_trees=5)
+    from skpro.regression.bootstrap import BootstrapRegressor
+
+    return engines.FromSkpro(BootstrapRegressor(LinearRegression(), n_bootstrap_samples=3))
+
+
 @pytest.mark.parametrize("name", ["PyMCBART", "FromSkpro"])
 def test_engines_without_a_safe_format_are_refused_in_one_sentence(name, path):
-    class Fake(Forest):
-        """Stands for an engine whose fit takes a minute."""
-
-    Fake.__name__ = name
-    scorer = small_scorer(engine=Fake(n_trees=2))
+    scorer = small_scorer(engine=without_a_safe_format(name))
+    alone = scorer.locus.engine_
+    inside = Ensemble([alone, Forest()])
+    inside.engines_, inside.weights_ = [alone, Forest()], np.array([0.5, 0.5])
     path.write_text("old")
-    with pytest.raises(TypeError, match=f"^{name} has no safe format and cannot be saved"):
-        scorer.save(path)
-    assert path.read_text() == "old"
-    assert os.listdir(path.parent) == [path.name]
+    for engine in (alone, inside):
+        scorer.locus.engine_ = engine
+        with pytest.raises(TypeError, match=f"^{name} has no safe format") as caught:
+            scorer.save(path)
+        assert str(caught.value).count(". ") == 0  # one sentence
+        assert path.read_text() == "old"
+        assert os.listdir(path.parent) == [path.name]
 
 
 def test_category_levels_without_a_plain_form_are_refused(path):
@@ -373,9 +399,7 @@ def test_another_patch_release_is_no_matter(path):
 
 def test_our_own_arrays_need_no_version_of_anybody(path, monkeypatch):
     X, y = rows()
-    scorer = small_scorer(
-        prediction_column(0), X, y, engine=SEVERAL_DRAWS["MDN"](), gamma=KNNGamma(k=5)
-    )
+    scorer = small_scorer(prediction_column(0), X, y, engine=ENGINES["MDN"](), gamma=KNNGamma(k=5))
     scorer.save(path)
     monkeypatch.setattr(codec, "version", lambda name: "9.8.7")
     assert_same_scores(scorer, Scorer.load(path), X)
@@ -563,7 +587,7 @@ def test_a_forged_state_is_refused(path, change, message):
 
 
 def test_forged_forests_of_bart_are_refused(path):
-    small_scorer(engine=SEVERAL_DRAWS["BART"]()).save(path)
+    small_scorer(engine=ENGINES["BART"]()).save(path)
     changed_state(path, lambda s: s["locus"]["engine_"]["state"].update({"n_signals_": 1}))
     refused(path, "a feature that does not exist")
 

@@ -54,7 +54,7 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     -------
     DataFrame
         The kept columns, then those that `scorer` gives, in order. The order of rows is Spark's:
-        keep a key to join by. A predictor with several outputs is not taken.
+        keep a key to join by.
     """
     features = _features(scorer, df, keep)
     taken = [*features, *(name for name in keep if name not in features)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from archives_for_tests import ONE_DRAW, SEVERAL_DRAWS
+from archives_for_tests import LOSS_MODELS, loss_model
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
 from locuscore import Locus, Scorer, prediction_column
 from locuscore.engines import Forest
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.extra
 NAMES = ["size", "age", "town", "quoted"]
 
 
-def saved(path, predictor=None, names=NAMES, engine=None, rule=True, alphas=(0.1, 0.25)):
+def saved(path, predictor=None, names=NAMES, rule=True, alphas=(0.1, 0.25), **settings):
     frame = homes(200)
     g = prediction_column("quoted") if predictor is None else predictor
-    engine = Forest(n_trees=3, min_samples_leaf=20) if engine is None else engine
-    locus = Locus(g, engine=engine, random_state=0).fit(frame[names], frame["price"])
+    settings = {"engine": Forest(n_trees=3, min_samples_leaf=20)} | settings
+    locus = Locus(g, random_state=0, **settings).fit(frame[names], frame["price"])
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2) if rule else None, alphas)
     scorer.save(path)
     return scorer
@@ -50,11 +50,10 @@ def test_every_format_gives_the_scores_of_memory(source, into, guard, tmp_path, 
     assert sorted(p.name for p in tmp_path.iterdir()) == [data.name, output.name]
 
 
-@pytest.mark.parametrize("name", [*SEVERAL_DRAWS, *ONE_DRAW])
+@pytest.mark.parametrize("name", LOSS_MODELS)
 def test_every_engine_gives_the_scores_of_memory(name, tmp_path, capsys):
     g = LinearRegression().fit(homes(100)[["size", "age"]], homes(100)["price"])
-    engine = (SEVERAL_DRAWS | ONE_DRAW)[name]()
-    scorer = saved(tmp_path / "x.locus", g, ["size", "age"], engine)
+    scorer = saved(tmp_path / "x.locus", g, ["size", "age"], **loss_model(name))
     frame = homes(150, seed=2)
     expected = scorer(frame[["size", "age"]])
     for kind in FILES:

@@ -8,12 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from archives_for_tests import small_scorer
+from archives_for_tests import LOSS_MODELS, small_scorer
 from locuscore import Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
 from service_for_tests import (
     ARROW,
-    ENGINES,
     arrow_stream,
     assert_scores,
     frame,
@@ -51,13 +50,13 @@ def post_arrow(client, table, **options):
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_same_scores_as_in_memory(engine, tmp_path):
+@pytest.mark.parametrize("model", LOSS_MODELS)
+def test_the_same_scores_as_in_memory(model, tmp_path):
     import pyarrow as pa
 
     X, _ = frame(30, seed=1)
     path = tmp_path / "x.locus"
-    scorer = frame_scorer(engine=engine)
+    scorer = frame_scorer(model=model)
     scorer.save(path)
     expected = scorer(X)
     with running(path) as client:

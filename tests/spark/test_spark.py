@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import locuscore
+from archives_for_tests import LOSS_MODELS
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
-from service_for_tests import ENGINES, frame, frame_scorer
+from service_for_tests import frame, frame_scorer
 
 pytestmark = [
     pytest.mark.extra,
@@ -70,7 +71,8 @@ def assert_same(got, expected):
             np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=0)
 
 
-def test_the_same_scores_as_in_memory_for_every_engine(spark):
+@pytest.mark.parametrize("model", LOSS_MODELS)
+def test_the_same_scores_as_in_memory(spark, model):
     from locuscore.spark import score_frame
 
     X, given = keyed()
@@ -79,9 +81,30 @@ def test_the_same_scores_as_in_memory_for_every_engine(spark):
         .repartition(4)
         .select("note", "state", *given.columns[:3], "key")
     )
-    for engine in ENGINES:
-        scorer = frame_scorer(engine=engine)
-        assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+    scorer = frame_scorer(model=model)
+    assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+
+
+def test_several_outputs_and_a_classic_session(spark):
+    from pyspark.sql.classic.dataframe import DataFrame
+    from sklearn.linear_model import LinearRegression
+
+    from locuscore.spark import score_frame
+
+    X, y = frame(200)
+    numbers, two = X[["size", "rooms"]], np.column_stack([y, -y])
+
+    def largest(y, g):
+        return np.abs(y - g).max(axis=1)
+
+    g = LinearRegression().fit(numbers, two)
+    locus = Locus(g, loss=largest, engine=Forest(n_trees=2), random_state=0).fit(numbers, two)
+    scorer = Scorer(locus)
+    df = spark.createDataFrame(numbers.assign(key=np.arange(200)))
+    assert isinstance(df, DataFrame)  # not of Spark Connect
+    out = score_frame(scorer, df, keep=["key"])
+    assert out.columns == ["key", "prediction_0", "prediction_1", "bound_0.1"]
+    assert_same(by_key(out), scorer(numbers))
 
 
 def test_arrays_labels_and_columns(spark):
