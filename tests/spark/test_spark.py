@@ -1,8 +1,10 @@
 """Spark with two executor processes: the scores of memory, also when an executor is killed."""
 
 import os
+import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -130,6 +132,42 @@ def test_arrays_labels_and_columns(spark):
         score_frame(scorer, df.withColumnRenamed("key", "prediction"), keep=["prediction"])
     with pytest.raises(ValueError, match=r"missing: .'size', 'rooms'"):
         score_frame(frame_scorer(), df)
+
+
+CONNECT = """
+import pickle, sys
+from pyspark.sql import SparkSession
+from locuscore.spark import score_frame
+
+given, scorer = pickle.load(open(sys.argv[1], "rb"))
+session = SparkSession.builder.remote("local[2]").config("spark.log.level", "FATAL").getOrCreate()
+df = session.createDataFrame(given).repartition(2)
+assert "connect" in type(df).__module__
+score_frame(scorer, df, keep=["key"]).toPandas().to_pickle(sys.argv[2])
+session.stop()
+"""
+
+
+def test_the_same_scores_with_spark_connect(tmp_path):
+    import pandas as pd
+
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17")
+    X, given = keyed()
+    scorer = frame_scorer()
+    source, result = tmp_path / "given", tmp_path / "got"
+    source.write_bytes(pickle.dumps((given, scorer)))
+    # A process has sessions of one kind only.
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CONNECT, source, result],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        check=True,
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        timeout=200,
+    )
+    assert_same(pd.read_pickle(result).sort_values("key").reset_index(drop=True), scorer(X))
 
 
 def executors():
