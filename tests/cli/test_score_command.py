@@ -1,6 +1,7 @@
 """`locuscore score`: the scores of memory from every kind of file, whatever interrupts it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 from archives_for_tests import LOSS_MODELS, loss_model
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
 from locuscore import Locus, Scorer, prediction_column
+from locuscore.__main__ import main
 from locuscore.engines import Forest
 
 pytestmark = pytest.mark.extra
@@ -235,6 +237,40 @@ def test_two_runs_do_not_write_one_output(guard, tmp_path, capsys):
         Parts.of(tmp_path / "out.csv", "0" * 16),
     ):
         pass
+
+
+def test_what_is_said_and_not_said(guard, tmp_path, capsys):
+    _, archive = guard
+    data, output = write(homes(250), tmp_path / "new.parquet"), tmp_path / "out.csv"
+    command = ["score", str(archive), str(data), "-o", str(output)]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert re.match(r"Scored 250 rows in [\d.]+ s, [\d,]+ rows/s\.\nFlagged \d+ ", out)
+    assert not err
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main([*command, "--quiet", "--keep", "colour"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert main([*command, "--keep", "colour", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_progress_shows_rows_and_their_speed(monkeypatch):
+    from io import StringIO
+
+    from rich.console import Console
+
+    from locuscore.cli._terminal import Terminal
+
+    drawn = StringIO()
+    console = Console(file=drawn, force_terminal=True, width=80)
+    monkeypatch.setattr(Terminal, "_live", lambda _: console)
+    with Terminal().progress(300, 100) as advance:
+        advance(50)
+        time.sleep(0.01)
+        advance(50)
+    assert re.search(r"200 of 300 rows, [\d,]+ rows/s", drawn.getvalue())
 
 
 def test_wrong_use_is_one_line(guard, tmp_path, capsys):

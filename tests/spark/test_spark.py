@@ -134,6 +134,40 @@ def test_arrays_labels_and_columns(spark):
         score_frame(frame_scorer(), df)
 
 
+class Counted:
+    """A predictor that leaves a file wherever it is opened."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, X):
+        return X[:, 0]
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        (Path(self.folder) / f"{os.getpid()}-{time.time_ns()}").touch()
+
+
+def test_a_process_opens_the_scorer_once(spark, tmp_path):
+    from pyspark import cloudpickle
+
+    from locuscore.spark import score_frame
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no tests
+    X = np.random.default_rng(0).uniform(size=(400, 2))
+    locus = Locus(Counted(str(tmp_path)), engine=Forest(n_trees=2), random_state=0)
+    scorer = Scorer(locus.fit(X, X[:, 1]))
+    given = [(i, *map(float, x)) for i, x in enumerate(X)]
+    df = spark.createDataFrame(given, ["key", "a", "b"]).repartition(8)
+    try:
+        out = by_key(score_frame(scorer, df, keep=["key"]))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    np.testing.assert_allclose(out["prediction"], X[:, 0], rtol=1e-9, atol=0)
+    opened = [path.name.split("-")[0] for path in tmp_path.iterdir()]
+    assert len(set(opened)) == len(opened) < 8  # less often than there are tasks
+
+
 CONNECT = """
 import pickle, sys
 from pyspark.sql import SparkSession
