@@ -38,6 +38,7 @@ from archives_for_tests import (
     members_of,
     rows,
     small_scorer,
+    two_outputs,
 )
 from locuscore import (
     ArchiveError,
@@ -82,12 +83,7 @@ def test_every_engine_that_can_be_saved_is_tested():
 
 def test_several_outputs_come_back(path):
     X, y = rows()
-    two = np.column_stack([y, -y])
-
-    def largest(y, g):
-        return np.abs(y - g).max(axis=1)
-
-    scorer = small_scorer(LinearRegression().fit(X, two), X, two, loss=largest)
+    scorer = two_outputs(X, y)
     loaded = round_trip(scorer, path)
     assert_same_scores(scorer, loaded, X[:20])
     assert_same_scores(scorer, loaded, X[:0])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from archives_for_tests import LOSS_MODELS, loss_model
+from archives_for_tests import LOSS_MODELS, loss_model, two_outputs
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
 from locuscore import Locus, Scorer, prediction_column
 from locuscore.__main__ import main
@@ -62,6 +62,18 @@ def test_every_engine_gives_the_scores_of_memory(name, tmp_path, capsys):
         data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
         run(capsys, "score", tmp_path / "x.locus", data, "-o", output, "--block-rows", 64)
         assert_same(read(output), expected)
+
+
+def test_several_outputs_are_several_columns(tmp_path, capsys):
+    frame = homes(200)
+    scorer = two_outputs(frame[["size", "age"]], frame["price"])
+    scorer.save(tmp_path / "x.locus")
+    data, output = write(frame, tmp_path / "new.csv"), tmp_path / "out.parquet"
+    run(capsys, "score", tmp_path / "x.locus", data, "-o", output, "--block-rows", 64)
+    assert_same(read(output), scorer(frame[["size", "age"]]))
+    write(frame.rename(columns={"id": "prediction_1"}), data)
+    command = ["score", tmp_path / "x.locus", data, "-o", output, "--keep", "prediction_1"]
+    assert "--prefix" in fails(capsys, *command)
 
 
 def test_columns_of_another_order_and_further_ones_are_no_matter(guard, tmp_path, capsys):
