@@ -188,7 +188,12 @@ def test_the_same_scores_with_spark_connect(tmp_path):
     # A process has sessions of one kind only.
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CONNECT, source, result],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
         check=True,
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,
