@@ -7,16 +7,17 @@ import zipfile
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
-from locuscore import Locus, Scorer, engines
+from locuscore import KNNGamma, Locus, Scorer, engines
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.engines._boosting import BoostedTrees
 
 FEW = BoostedTrees(max_iter=3)
+BAGGED = Bagged(Scale(FEW), n_draws=2)
 SEVERAL_DRAWS = {
     "Forest": lambda: Forest(n_trees=3, min_samples_leaf=10),
     "Bagged": lambda: Bagged(Scale(FEW), n_draws=3),
-    "Ensemble": lambda: Ensemble([Forest(n_trees=3), Scale(FEW)], weights="stacked", cv=2),
-    "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), Scale(FEW)])], cv=2),
+    "Ensemble": lambda: Ensemble([Forest(n_trees=3), BAGGED], weights="stacked", cv=2),
+    "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), BAGGED])], cv=2),
     "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1, transform="log"),
     "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2, transform="sqrt"),
 }
@@ -25,6 +26,15 @@ ONE_DRAW = {
     "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),
     "Scale": lambda: Scale(FEW),
 }
+ENGINES = SEVERAL_DRAWS | ONE_DRAW
+# Everything that can be saved, and must give the same scores wherever it is scored.
+LOSS_MODELS = [*ENGINES, *(f"{name} with gamma" for name in SEVERAL_DRAWS)]
+
+
+def loss_model(name):
+    """Return the settings of a Locus that a name stands for."""
+    engine = ENGINES[name.removesuffix(" with gamma")]()
+    return {"engine": engine, "gamma": KNNGamma(k=7) if name.endswith("gamma") else None}
 
 
 def rows(n=160, seed=0):
@@ -41,6 +51,16 @@ def small_scorer(predictor=None, X=None, y=None, **settings):
     settings = {"engine": Forest(n_trees=3, min_samples_leaf=20), "random_state": 0} | settings
     locus = Locus(predictor, **settings).fit(X, y)
     return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+
+
+def two_outputs(X, y):
+    """A scorer whose predictor gives two numbers per row; the loss is the larger error."""
+    both = np.column_stack([y, -y])
+
+    def largest(y, g):
+        return np.abs(y - g).max(axis=1)
+
+    return small_scorer(LinearRegression().fit(X, both), X, both, loss=largest)
 
 
 def assert_same_scores(one, other, batch):

@@ -14,20 +14,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from locuscore import Locus, Scorer, engines
-from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
-from locuscore.engines._boosting import BoostedTrees
+from archives_for_tests import loss_model
+from locuscore import Locus, Scorer
 
-FEW = BoostedTrees(max_iter=3)
-ENGINES = {
-    "Forest": lambda: Forest(n_trees=3, min_samples_leaf=20),
-    "Scale": lambda: Scale(FEW),
-    "Gaussian": lambda: Gaussian(FEW, Ridge()),
-    "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),
-    "Bagged": lambda: Bagged(Scale(FEW), n_draws=3),
-    "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1),
-    "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2),
-}
 ARROW = "application/vnd.apache.arrow.stream"
 SERVE = """
 import sys
@@ -54,13 +43,13 @@ def frame(n=200, seed=0):
     return X, X["size"] + 0.2 * X["rooms"] + noise
 
 
-def frame_scorer(alphas=(0.1, 0.25), seed=0, engine="Forest"):
+def frame_scorer(alphas=(0.1, 0.25), seed=0, model="Forest"):
     X, y = frame(300, seed)
     codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     g = make_pipeline(
         make_column_transformer((codes, ["town", "state"]), remainder="passthrough"), Ridge()
     ).fit(X, y)
-    locus = Locus(g, engine=ENGINES[engine](), random_state=seed).fit(X, y)
+    locus = Locus(g, random_state=seed, **loss_model(model)).fit(X, y)
     return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=alphas)
 
 

@@ -1,18 +1,31 @@
 """Archives written by earlier versions load, and score as they did."""
 
 import json
+import re
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from archives_for_tests import members_of
 from helpers import assert_close
 from locuscore import ArchiveError, Scorer
+from locuscore import _codec as codec
 from locuscore._archive import FORMAT, read_manifest
 
 FOLDER = Path(__file__).parent / "archives"
 KEPT = sorted(FOLDER.glob("format_*/*.locus"))
-NAMES = {"mdn", "bart", "lightgbm", "forest", "scale"}
+NAMES = {
+    "auto",
+    "bart",
+    "ensemble",
+    "forest",
+    "gaussian",
+    "lightgbm",
+    "mdn",
+    "quantiles",
+    "scale",
+}
 
 
 def minor(text):
@@ -22,6 +35,14 @@ def minor(text):
 def test_the_archives_of_this_format_are_kept_and_small():
     assert {path.stem for path in KEPT if path.parent.name == f"format_{FORMAT}"} == NAMES
     assert all(path.stat().st_size < 100_000 for path in KEPT)
+
+
+def test_every_engine_is_in_a_kept_archive():
+    found = set()
+    for path in KEPT:
+        text = members_of(path)["scorer.json"].decode()
+        found |= set(re.findall(r'"class": "(\w+)"', text))
+    assert set(codec._FIELDS["locuscore.engines"]) <= found
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -128,7 +128,10 @@ def test_several_outputs_are_several_columns():
     locus = fitted(
         X, two, LinearRegression().fit(X, two), loss=lambda y, g: np.abs(y - g).max(axis=1)
     )
-    assert list(Scorer(locus)(X[:2])) == ["prediction_0", "prediction_1", "bound_0.1"]
+    scorer = Scorer(locus)
+    names = ["prediction_0", "prediction_1", "bound_0.1"]
+    assert scorer.columns == list(scorer(X[:2])) == list(scorer(X[:0])) == names
+    assert locus.n_outputs_ == 2
 
 
 def test_a_prediction_column_of_whole_numbers_gives_floats():

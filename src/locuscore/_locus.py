@@ -25,7 +25,7 @@ from locuscore._frames import (
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import row_blocks, smallest_scale
-from locuscore._predictor import check_predictor, realised_losses
+from locuscore._predictor import check_predictor, n_outputs, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
@@ -99,6 +99,8 @@ class Locus(BaseEstimator):
         Kind of the rows given to `fit`, and name and type of each column.
     target_name_
         Name of the y given to `fit`, None where it has none.
+    n_outputs_
+        Number of predictions that the predictor gives per row; 0 without one.
     reference_signals_
         Signals of at most 1,000 rows of D1, at random: thresholds for `certify` where scores tie.
     n_features_in_, feature_names_in_
@@ -336,6 +338,7 @@ class Locus(BaseEstimator):
         )
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
         self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
+        self.n_outputs_ = n_outputs(self.predictor_, X_fit)
         S_fit = self.signals_(X_fit)
         self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))

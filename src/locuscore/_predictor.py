@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from locuscore._frames import as_array, column, n_rows
+from locuscore._frames import as_array, column, n_rows, take_rows
 from locuscore._losses import Loss
 from locuscore._protocols import FloatArray, Rows
 from locuscore._validation import check_losses, check_numeric, check_targets
@@ -97,6 +97,14 @@ def predict(predictor: Any, X: Rows) -> np.ndarray:
             f"{values.shape} for {n_rows(X)} rows."
         )
     return values
+
+
+def n_outputs(predictor: Any, X: Rows) -> int:
+    """Return the number of predictions per row; none without a predictor."""
+    if predictor is None:
+        return 0
+    first = predict(predictor, take_rows(X, slice(0, 1)))
+    return 1 if first.ndim == 1 else first.shape[1]
 
 
 def predict_proba(predictor: Any, X: Rows) -> FloatArray:

@@ -83,8 +83,9 @@ class Scorer:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns a batch gives, in order; one prediction is assumed."""
-        first = [] if self.locus.predictor_ is None else ["prediction"]
+        """Names of the columns a batch gives, in order."""
+        n = self.locus.n_outputs_
+        first = ["prediction"][:n] if n < 2 else [f"prediction_{j}" for j in range(n)]
         last = [] if self.rule is None else ["score", "flag"]
         return [*first, *numbered("bound", np.array(self.alphas)), *last]
 
@@ -190,7 +191,9 @@ class Scorer:
         if n_rows(X):
             values = predict(predictor, X)
         else:  # most predictors refuse to predict nothing
-            values = np.empty(0, dtype=None if classes is None else np.asarray(classes).dtype)
+            n = self.locus.n_outputs_
+            shape = 0 if n < 2 else (0, n)
+            values = np.empty(shape, dtype=None if classes is None else np.asarray(classes).dtype)
         if classes is None and values.dtype.kind in "biuf":
             values = values.astype(np.float64)
         if values.ndim == 1:

@@ -125,6 +125,7 @@ def decode_predictor(state: Any, reader: Reader) -> Any:
 
 
 _OF_LOCUS = ("engine_", "gamma_", "support_", "floor_", "tails_", "schema_", "n_features_in_")
+MOST_OUTPUTS = 10_000  # as many columns are named
 
 
 def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
@@ -134,6 +135,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
         parts["feature_names_in_"] = writer.encode(locus.feature_names_in_)
     return parts | {
         "target": locus.target_name_,
+        "n_outputs": locus.n_outputs_,
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
         "signals": encode_signals(locus.signals_, writer),
@@ -153,6 +155,9 @@ def decode_locus(
         setattr(locus, name, reader.decode(state[name]))
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
     locus.target_name_ = state.get("target")  # not in the first archives
+    # Archives that do not say so were written when several outputs were not counted.
+    n_outputs = state.get("n_outputs", 1)
+    locus.n_outputs_ = 0 if predictor is None else max(1, n_outputs)
     locus.signals_ = decode_signals(state["signals"], reader, predictor, signals)
     tails, schema = locus.tails_, locus.schema_
     is_usable = (
@@ -163,6 +168,8 @@ def decode_locus(
         and np.all((tails >= 0) & (tails <= 1))
         and np.all(np.diff(tails) >= 0)
         and hasattr(locus.engine_, "predict_draws")
+        and isinstance(n_outputs, int)
+        and 0 <= n_outputs <= MOST_OUTPUTS
     )
     if not is_usable:
         raise ArchiveError("its parts do not make a fitted Locus.")

@@ -44,7 +44,7 @@ def check_links(
             values.dtype.kind in "iu" and values.min() >= low and values.max() < high
         ):
             raise ValueError(f"a tree refers to a {name} that does not exist")
-    if len(np.unique(children)) < len(children) or n_nodes < 1:
+    if np.bincount(children.astype(np.int64)).max(initial=0) > 1 or n_nodes < 1:
         raise ValueError("a tree does not end: a node is reached in two ways")
 
 

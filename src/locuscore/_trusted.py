@@ -6,8 +6,10 @@ are checked before anything follows them. Other types load only if the caller na
 
 import io
 import json
+import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -116,9 +118,26 @@ HOW_TO_TRUST = (
 )
 
 
+# Adapters to other libraries, which import these whole: seconds, and nothing here uses them.
+ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
+
+
+def import_skops() -> Any:
+    """Import skops, which imports every package of scikit-learn, without the adapters among them.
+
+    They are absent for as long as that takes, and can be imported afterwards.
+    """
+    with ExitStack() as absent:
+        if "skops.io" not in sys.modules:
+            for name in set(ADAPTERS) - set(sys.modules):
+                sys.modules[name] = None  # type: ignore[assignment]  # Python: not to be found
+                absent.callback(sys.modules.pop, name, None)
+        return require("skops.io", extra="archive")
+
+
 def skops_bytes(model: Any) -> bytes:
     """Return a scikit-learn object in the format of skops."""
-    data: bytes = require("skops.io", extra="archive").dumps(model)
+    data: bytes = import_skops().dumps(model)
     return data
 
 
@@ -137,7 +156,7 @@ def read_skops(data: bytes, trusted: Sequence[str] = ()) -> Any:
         for name in archive.namelist():
             if name.endswith(".npy"):
                 check_array_size(archive.read(name))
-    skops = require("skops.io", extra="archive")
+    skops = import_skops()
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)

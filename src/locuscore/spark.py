@@ -39,8 +39,9 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     """Score the rows of a Spark frame, lazily, one Arrow batch at a time.
 
     The scorer is pickled once and broadcast, so it travels once to each executor, and each Python
-    process there opens it once. The executors need locuscore and the packages of the predictor,
-    in the versions of the driver. A task that Spark repeats gives the same numbers.
+    process there opens it once; Spark Connect has no broadcasts, so there it travels with every
+    task. The executors need locuscore and the packages of the predictor, in the versions of the
+    driver. A task that Spark repeats gives the same numbers.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     -------
     DataFrame
         The kept columns, then those that `scorer` gives, in order. The order of rows is Spark's:
-        keep a key to join by. A predictor with several outputs is not taken.
+        keep a key to join by.
     """
     features = _features(scorer, df, keep)
     taken = [*features, *(name for name in keep if name not in features)]
@@ -66,9 +67,17 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     arrow = to_arrow_schema(chosen.schema).empty_table().rename_columns(taken).schema
     schema = _result_schema(scorer, arrow, features, keep)
     data = cloudpickle.dumps(scorer)  # type: ignore[no-untyped-call]
-    parcel = df.sparkSession.sparkContext.broadcast(Parcel(data))
-    score = _scoring(parcel, taken, features, list(keep))
+    score = _scoring(_sent(df, Parcel(data)), taken, features, list(keep))
     return chosen.mapInArrow(score, from_arrow_schema(schema))
+
+
+def _sent(df: DataFrame, parcel: Parcel) -> Callable[[], Scorer]:
+    """Return what gives an executor the scorer."""
+    context = getattr(df.sparkSession, "sparkContext", None)  # Spark Connect has none
+    if context is None:
+        return lambda: parcel.scorer
+    shared = context.broadcast(parcel)
+    return lambda: shared.value.scorer
 
 
 def _features(scorer: Scorer, df: DataFrame, keep: Sequence[str]) -> list[str]:
@@ -104,10 +113,10 @@ def _result_schema(scorer: Scorer, arrow: Any, features: list[str], keep: Sequen
 
 
 def _scoring(
-    parcel: Any, taken: list[str], features: list[str], keep: list[str]
+    opened: Callable[[], Scorer], taken: list[str], features: list[str], keep: list[str]
 ) -> Callable[[Batches], Iterator[Any]]:
     def score(batches: Batches) -> Iterator[Any]:
-        scorer = parcel.value.scorer
+        scorer = opened()
         for batch in batches:
             named = batch.rename_columns(taken)
             scored = scorer(named.select(features))

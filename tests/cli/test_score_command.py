@@ -1,6 +1,7 @@
 """`locuscore score`: the scores of memory from every kind of file, whatever interrupts it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from archives_for_tests import ONE_DRAW, SEVERAL_DRAWS
+from archives_for_tests import LOSS_MODELS, loss_model, two_outputs
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
 from locuscore import Locus, Scorer, prediction_column
+from locuscore.__main__ import main
 from locuscore.engines import Forest
 
 pytestmark = pytest.mark.extra
@@ -20,11 +22,11 @@ pytestmark = pytest.mark.extra
 NAMES = ["size", "age", "town", "quoted"]
 
 
-def saved(path, predictor=None, names=NAMES, engine=None, rule=True, alphas=(0.1, 0.25)):
+def saved(path, predictor=None, names=NAMES, rule=True, alphas=(0.1, 0.25), **settings):
     frame = homes(200)
     g = prediction_column("quoted") if predictor is None else predictor
-    engine = Forest(n_trees=3, min_samples_leaf=20) if engine is None else engine
-    locus = Locus(g, engine=engine, random_state=0).fit(frame[names], frame["price"])
+    settings = {"engine": Forest(n_trees=3, min_samples_leaf=20)} | settings
+    locus = Locus(g, random_state=0, **settings).fit(frame[names], frame["price"])
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2) if rule else None, alphas)
     scorer.save(path)
     return scorer
@@ -50,17 +52,28 @@ def test_every_format_gives_the_scores_of_memory(source, into, guard, tmp_path, 
     assert sorted(p.name for p in tmp_path.iterdir()) == [data.name, output.name]
 
 
-@pytest.mark.parametrize("name", [*SEVERAL_DRAWS, *ONE_DRAW])
+@pytest.mark.parametrize("name", LOSS_MODELS)
 def test_every_engine_gives_the_scores_of_memory(name, tmp_path, capsys):
     g = LinearRegression().fit(homes(100)[["size", "age"]], homes(100)["price"])
-    engine = (SEVERAL_DRAWS | ONE_DRAW)[name]()
-    scorer = saved(tmp_path / "x.locus", g, ["size", "age"], engine)
+    scorer = saved(tmp_path / "x.locus", g, ["size", "age"], **loss_model(name))
     frame = homes(150, seed=2)
     expected = scorer(frame[["size", "age"]])
     for kind in FILES:
         data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
         run(capsys, "score", tmp_path / "x.locus", data, "-o", output, "--block-rows", 64)
         assert_same(read(output), expected)
+
+
+def test_several_outputs_are_several_columns(tmp_path, capsys):
+    frame = homes(200)
+    scorer = two_outputs(frame[["size", "age"]], frame["price"])
+    scorer.save(tmp_path / "x.locus")
+    data, output = write(frame, tmp_path / "new.csv"), tmp_path / "out.parquet"
+    run(capsys, "score", tmp_path / "x.locus", data, "-o", output, "--block-rows", 64)
+    assert_same(read(output), scorer(frame[["size", "age"]]))
+    write(frame.rename(columns={"id": "prediction_1"}), data)
+    command = ["score", tmp_path / "x.locus", data, "-o", output, "--keep", "prediction_1"]
+    assert "--prefix" in fails(capsys, *command)
 
 
 def test_columns_of_another_order_and_further_ones_are_no_matter(guard, tmp_path, capsys):
@@ -236,6 +249,40 @@ def test_two_runs_do_not_write_one_output(guard, tmp_path, capsys):
         Parts.of(tmp_path / "out.csv", "0" * 16),
     ):
         pass
+
+
+def test_what_is_said_and_not_said(guard, tmp_path, capsys):
+    _, archive = guard
+    data, output = write(homes(250), tmp_path / "new.parquet"), tmp_path / "out.csv"
+    command = ["score", str(archive), str(data), "-o", str(output)]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert re.match(r"Scored 250 rows in [\d.]+ s, [\d,]+ rows/s\.\nFlagged \d+ ", out)
+    assert not err
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main([*command, "--quiet", "--keep", "colour"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert main([*command, "--keep", "colour", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_progress_shows_rows_and_their_speed(monkeypatch):
+    from io import StringIO
+
+    from rich.console import Console
+
+    from locuscore.cli._terminal import Terminal
+
+    drawn = StringIO()
+    console = Console(file=drawn, force_terminal=True, width=80)
+    monkeypatch.setattr(Terminal, "_live", lambda _: console)
+    with Terminal().progress(300, 100) as advance:
+        advance(50)
+        time.sleep(0.01)
+        advance(50)
+    assert re.search(r"200 of 300 rows, [\d,]+ rows/s", drawn.getvalue())
 
 
 def test_wrong_use_is_one_line(guard, tmp_path, capsys):

@@ -8,12 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from archives_for_tests import small_scorer
+from archives_for_tests import LOSS_MODELS, small_scorer, two_outputs
 from locuscore import Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
 from service_for_tests import (
     ARROW,
-    ENGINES,
     arrow_stream,
     assert_scores,
     frame,
@@ -51,13 +50,26 @@ def post_arrow(client, table, **options):
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_same_scores_as_in_memory(engine, tmp_path):
-    import pyarrow as pa
-
+@pytest.mark.parametrize("model", LOSS_MODELS)
+def test_the_same_scores_as_in_memory(model, tmp_path):
     X, _ = frame(30, seed=1)
     path = tmp_path / "x.locus"
-    scorer = frame_scorer(engine=engine)
+    assert_served(frame_scorer(model=model), path, X)
+
+
+def test_several_outputs_are_several_columns(tmp_path):
+    X, y = frame(200)
+    numbers = X[["size", "rooms"]]
+    scorer = two_outputs(numbers, y)
+    assert_served(scorer, tmp_path / "x.locus", numbers[:30])
+    with running(scorer) as client:
+        assert client.get("/model").json()["columns"][:2] == ["prediction_0", "prediction_1"]
+
+
+def assert_served(scorer, path, X):
+    """The scores of memory, from an archive, as JSON and as Arrow."""
+    import pyarrow as pa
+
     scorer.save(path)
     expected = scorer(X)
     with running(path) as client:

@@ -187,16 +187,16 @@ def test_requests_beyond_the_limit_are_shed_at_once(scorer):
     with running(scorer, Settings(max_requests=4, gather_seconds=1.0)) as client:
 
         def ask(i):
-            start = time.perf_counter()
             answer = client.post("/score", json={"rows": [X[i].tolist()]})
-            return i, answer, time.perf_counter() - start
+            return i, answer, time.perf_counter()
 
         with ThreadPoolExecutor(12) as pool:
             found = list(pool.map(ask, range(12)))
         assert client.post("/score", json={"rows": [X[0].tolist()]}).status_code == 200
-    served = [(i, answer) for i, answer, _ in found if answer.status_code == 200]
-    shed = [(answer, seconds) for _, answer, seconds in found if answer.status_code == 503]
+    served = [one for one in found if one[1].status_code == 200]
+    shed = [one for one in found if one[1].status_code == 503]
     assert (len(served), len(shed)) == (4, 8)
-    assert all(is_right(answer.json(), wanted[i]) for i, answer in served)
-    assert all(answer.headers["Retry-After"] == "1" for answer, _ in shed)
-    assert all(seconds < 0.9 for _, seconds in shed)
+    assert all(is_right(answer.json(), wanted[i]) for i, answer, _ in served)
+    assert all(answer.headers["Retry-After"] == "1" for _, answer, _ in shed)
+    # At once: no answer that is refused waits for those that are not.
+    assert max(end for _, _, end in shed) < min(end for _, _, end in served)

@@ -1,8 +1,10 @@
 """Spark with two executor processes: the scores of memory, also when an executor is killed."""
 
 import os
+import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -12,9 +14,10 @@ import numpy as np
 import pytest
 
 import locuscore
+from archives_for_tests import LOSS_MODELS, two_outputs
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
-from service_for_tests import ENGINES, frame, frame_scorer
+from service_for_tests import frame, frame_scorer
 
 pytestmark = [
     pytest.mark.extra,
@@ -70,7 +73,8 @@ def assert_same(got, expected):
             np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=0)
 
 
-def test_the_same_scores_as_in_memory_for_every_engine(spark):
+@pytest.mark.parametrize("model", LOSS_MODELS)
+def test_the_same_scores_as_in_memory(spark, model):
     from locuscore.spark import score_frame
 
     X, given = keyed()
@@ -79,9 +83,23 @@ def test_the_same_scores_as_in_memory_for_every_engine(spark):
         .repartition(4)
         .select("note", "state", *given.columns[:3], "key")
     )
-    for engine in ENGINES:
-        scorer = frame_scorer(engine=engine)
-        assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+    scorer = frame_scorer(model=model)
+    assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+
+
+def test_several_outputs_and_a_classic_session(spark):
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    from locuscore.spark import score_frame
+
+    X, y = frame(200)
+    numbers = X[["size", "rooms"]]
+    scorer = two_outputs(numbers, y)
+    df = spark.createDataFrame(numbers.assign(key=np.arange(200)))
+    assert isinstance(df, DataFrame)  # not of Spark Connect
+    out = score_frame(scorer, df, keep=["key"])
+    assert out.columns[:3] == ["key", "prediction_0", "prediction_1"]
+    assert_same(by_key(out), scorer(numbers))
 
 
 def test_arrays_labels_and_columns(spark):
@@ -107,6 +125,81 @@ def test_arrays_labels_and_columns(spark):
         score_frame(scorer, df.withColumnRenamed("key", "prediction"), keep=["prediction"])
     with pytest.raises(ValueError, match=r"missing: .'size', 'rooms'"):
         score_frame(frame_scorer(), df)
+
+
+class Counted:
+    """A predictor that leaves a file wherever it is opened."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, X):
+        return X[:, 0]
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        (Path(self.folder) / f"{os.getpid()}-{time.time_ns()}").touch()
+
+
+def test_a_process_opens_the_scorer_once(spark, tmp_path):
+    from pyspark import cloudpickle
+
+    from locuscore.spark import score_frame
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no tests
+    X = np.random.default_rng(0).uniform(size=(400, 2))
+    locus = Locus(Counted(str(tmp_path)), engine=Forest(n_trees=2), random_state=0)
+    scorer = Scorer(locus.fit(X, X[:, 1]))
+    given = [(i, *map(float, x)) for i, x in enumerate(X)]
+    df = spark.createDataFrame(given, ["key", "a", "b"]).repartition(8)
+    try:
+        out = by_key(score_frame(scorer, df, keep=["key"]))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    np.testing.assert_allclose(out["prediction"], X[:, 0], rtol=1e-9, atol=0)
+    opened = [path.name.split("-")[0] for path in tmp_path.iterdir()]
+    assert len(set(opened)) == len(opened) < 8  # less often than there are tasks
+
+
+CONNECT = """
+import pickle, sys
+from pyspark.sql import SparkSession
+from locuscore.spark import score_frame
+
+given, scorer = pickle.load(open(sys.argv[1], "rb"))
+session = SparkSession.builder.remote("local[2]").config("spark.log.level", "FATAL").getOrCreate()
+df = session.createDataFrame(given).repartition(2)
+assert "connect" in type(df).__module__
+score_frame(scorer, df, keep=["key"]).toPandas().to_pickle(sys.argv[2])
+session.stop()
+"""
+
+
+def test_the_same_scores_with_spark_connect(tmp_path):
+    import pandas as pd
+
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17")
+    X, given = keyed()
+    scorer = frame_scorer()
+    source, result = tmp_path / "given", tmp_path / "got"
+    source.write_bytes(pickle.dumps((given, scorer)))
+    # A process has sessions of one kind only.
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CONNECT, source, result],
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        check=True,
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        timeout=200,
+    )
+    assert_same(pd.read_pickle(result).sort_values("key").reset_index(drop=True), scorer(X))
 
 
 def executors():

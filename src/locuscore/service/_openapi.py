@@ -146,8 +146,8 @@ def _scored_row(model: Model) -> dict[str, Any]:
     scorer = model.scorer
     columns: dict[str, Any] = {}
     for name in scorer.columns:
-        if name == "prediction":
-            continue  # of any type, and for several outputs several columns
+        if name.startswith("prediction"):
+            continue  # of any type
         columns[name] = {"type": "boolean"} if name == "flag" else {"type": ["number", "null"]}
         is_bound = name == "score" and scorer.rule is not None and scorer.rule.score.kind == "bound"
         if name.startswith("bound_") or is_bound:
