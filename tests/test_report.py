@@ -15,8 +15,11 @@ from helpers import assert_close
 from locuscore import (
     FlagRule,
     Locus,
+    LocusWarning,
     Score,
     Scorer,
+    certify_groups,
+    certify_mean_loss,
     certify_threshold_holm,
     cost,
     match_acceptance,
@@ -151,12 +154,47 @@ def test_a_rule_that_accepts_nothing_has_nothing_certified(locus, labelled):
     rule = locus.certify(0.01, 0.001, 0.01)
     assert rule.threshold == -np.inf
     summary = report(Scorer(locus, rule), *labelled).summary
-    assert not any(summary["explorer"]["threshold"]["certified"]["passed"])
+    found = summary["explorer"]["threshold"]
+    assert not any(found["certified"]["passed"])
+    assert (found["thresholds"][0], found["start"], found["accepted"][0]) == (None, 0, 0)
+    assert None not in found["thresholds"][1:]
+    assert "accept nothing" in " ".join(summary["guarantee"]["sentences"])
     assert is_plain(summary)
 
 
-def test_a_certificate_of_something_else_certifies_no_tolerance(locus, labelled):
-    rule = FlagRule(Score.tail(0.7), 0.5, "certificate", "mean loss", (), {"eta": 0.1})
+def test_a_certificate_for_every_row_starts_at_its_threshold(locus, labelled):
+    rule = locus.certify(6.0, 0.2, 0.1)
+    assert rule.threshold == np.inf
+    summary = report(Scorer(locus, rule), *labelled).summary
+    found = summary["explorer"]["threshold"]
+    last = len(found["thresholds"]) - 1
+    assert (found["thresholds"][last], found["start"], found["accepted"][last]) == (None, last, 400)
+    assert found["certified"]["passed"][last]
+    assert sum(found["certified"]["passed"]) > 20
+    assert is_plain(summary)
+
+
+def test_infinite_scores_are_accepted_at_no_threshold(labelled):
+    X, y = rows(12, 3)
+    g = LinearRegression().fit(*rows(200, 1))
+    with pytest.warns(LocusWarning, match="too few"):
+        locus = Locus(g, engine=Forest(n_trees=5), random_state=0).fit(X, y)
+        scorer = Scorer(locus, FlagRule(Score.bound(0.1), np.inf, "heuristic", "none"))
+    found = report(scorer, *labelled).summary["explorer"]["threshold"]
+    assert (found["thresholds"], found["accepted"]) == ([None], [0])
+    assert scorer(labelled[0])["flag"].all()
+
+
+@pytest.mark.parametrize("of", ["mean loss", "group"])
+def test_a_certificate_of_something_else_certifies_no_tolerance(of, locus, labelled):
+    score = Score.tail(0.7)
+    values, z = locus.scores(labelled[0], score), locus.losses(*labelled)
+    if of == "group":
+        rule = certify_groups(values, z, ["a", "b"] * 200, 0.7, 0.3, 0.1, of=score)["a"]
+        assert {"tau", "eta", "delta"} <= set(rule.evidence)
+    else:
+        rule = certify_mean_loss(values, z, 0.5, 0.1, support=(0.0, 9.0), of=score)
+    assert rule.standing == "certificate"
     found = report(Scorer(locus, rule), *labelled).summary["explorer"]["threshold"]
     assert found["certified"] is None
 

@@ -181,12 +181,20 @@ def test_few_distinct_losses_are_counted_by_place(show, summary):
     assert page.evaluate(OUTSIDE) == []
 
 
-def test_a_rule_without_a_certificate_is_an_estimate(show, summary):
+@pytest.mark.parametrize(
+    ("standing", "words"),
+    [("heuristic", "no certificate"), ("certificate", "is not about the share of bad rows")],
+)
+def test_a_rule_without_a_certificate_of_shares_is_an_estimate(show, summary, standing, words):
     t = summary["explorer"]["threshold"] | {"certified": None}
-    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    changed = {
+        "explorer": summary["explorer"] | {"threshold": t},
+        "guarantee": summary["guarantee"] | {"standing": standing},
+    }
+    page = show(summary | changed)
     choose(page, "threshold")
     assert page.locator("#badge").inner_text() == "estimate"
-    assert "no certificate" in page.locator("#why").inner_text()
+    assert words in page.locator("#why").inner_text()
 
 
 def test_typed_numbers_snap_to_the_grid(show, summary):
@@ -588,7 +596,25 @@ def test_thresholds_without_end(show, summary):
     page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
     assert page.locator("#threshold").get_attribute("aria-valuetext") == "\u2212\u221e"
     assert page.locator("#badge").inner_text() == "estimate"
-    assert 'float("-inf")' in page.locator("#python-text").inner_text()
+    assert page.locator("#why").inner_text().startswith("This accepts nothing.")
+    assert page.locator("#guarantee .badge").inner_text() == "Accepts nothing"
+    assert page.locator(".legend").get_by_text("certified", exact=True).count() == 0
+    assert parsed(page.locator("#shell-text").inner_text())[0] == "score"  # the archive's own rule
+    slide(page, "threshold", 1)
+    assert page.locator("#why").inner_text().startswith("This threshold is not among those")
+
+
+def test_a_certificate_for_every_row(show, real):
+    from locuscore import Scorer
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    rule = scorer.locus.certify(5000, 0.1, 0.1)
+    assert rule.threshold == np.inf
+    page = show(report(Scorer(scorer.locus, rule), X, y).summary)
+    assert page.locator("#badge").inner_text() == "certified"
+    assert figure(page, "acceptance") == 1
+    assert parsed(page.locator("#shell-text").inner_text())[0] == "score"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import is_missing, never_accepted
+from locuscore._validation import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
 
@@ -50,7 +50,8 @@ class ExplorerCounts:
         good = np.searchsorted(self.grid.taus, losses, side="left")
         self._losses += np.bincount(good, minlength=size)
         if score is not None and self.grid.thresholds is not None and len(score):
-            place = np.searchsorted(self.grid.thresholds, never_accepted(score), side="left")
+            place = np.searchsorted(self.grid.thresholds, score, side="left")
+            place[np.isinf(score)] = len(self.grid.thresholds)  # not even at a threshold of inf
             index = np.bincount(place * size + good, minlength=self._by_score.size)
             self._by_score += index.reshape(self._by_score.shape)
 

@@ -144,7 +144,7 @@ class Summary:
             "bounds": pictures.bounds(alpha, bound),
         }
         plain: dict[str, Any] = _finite(found | self._rows())
-        return plain | {"explorer": self._explorer(archive)}  # large, and finite throughout
+        return plain | {"explorer": self._explorer(archive)}  # large, and made of plain numbers
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
@@ -181,7 +181,7 @@ class Summary:
                 proven = proven | {"passed": grid.passed.tolist()}
             threshold = {
                 "score": str(rule.score),
-                "thresholds": grid.thresholds.tolist(),
+                "thresholds": _finite(grid.thresholds.tolist()),
                 "accepted": counts.accepted_by_score.tolist(),
                 "bad": counts.bad_by_score.tolist(),
                 "certified": proven,

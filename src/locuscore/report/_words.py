@@ -7,6 +7,7 @@ import numpy as np
 from locuscore._calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._codec import library_versions
 from locuscore._protocols import FloatArray
+from locuscore._rules import FlagRule
 from locuscore._scorer import Scorer
 
 LEVEL = 0.95
@@ -28,10 +29,7 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     if rule is None:
         sentences.append("There is no rule: which rows to accept is up to the reader.")
     else:
-        sentences.append(
-            f"Rule: accept a row if its {rule.score} is at most {rule.threshold:.6g}. "
-            f"{rule.guarantee}"
-        )
+        sentences.append(f"Rule: {_accepted(rule)}. {rule.guarantee}")
         if rule.assumptions:
             sentences.append("The rule assumes: " + "; ".join(rule.assumptions) + ".")
     sentences.append(
@@ -41,6 +39,14 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     )
     standing = "none" if rule is None else rule.standing
     return {"card": scorer.card, "standing": standing, "sentences": sentences}
+
+
+def _accepted(rule: FlagRule) -> str:
+    if rule.threshold == -np.inf:
+        return f"no threshold on the {rule.score} was found, so accept nothing"
+    if rule.threshold == np.inf:
+        return f"accept every row with a finite {rule.score}"
+    return f"accept a row if its {rule.score} is at most {rule.threshold:.6g}"
 
 
 def facts(

@@ -3,13 +3,16 @@ const STANDINGS = {
   theorem: ["Theorem", "holds for a rule fixed in advance, in finite samples"],
   certificate: ["Certificate", "proven from data, in finite samples"],
   heuristic: ["Heuristic", "tuned on data, nothing is guaranteed for the rule"],
+  nothing: ["Accepts nothing", "no threshold was found; the bounds keep their guarantee"],
   none: ["Bounds only", "there is no flag rule in this archive"],
 };
 
 function guarantee(data) {
   const g = data.guarantee;
-  const [name, words] = STANDINGS[g.standing] ?? [g.standing, ""];
-  const kind = g.standing === "certificate" || g.standing === "theorem" ? "good" : "plain";
+  const t = data.explorer?.threshold;
+  const standing = t && thresholdValue(t, t.start) === -Infinity ? "nothing" : g.standing;
+  const [name, words] = STANDINGS[standing] ?? [standing, ""];
+  const kind = standing === "certificate" || standing === "theorem" ? "good" : "plain";
   return section("guarantee", "What is guaranteed", null,
     make("p", { class: "verdict" }, make("strong", { class: `badge ${kind}` }, name), words),
     make("ul", { class: "sentences" }, g.sentences.map((text) => make("li", {}, text))),
