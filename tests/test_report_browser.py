@@ -618,15 +618,22 @@ def test_a_certificate_for_every_row(show, real):
 
 
 @pytest.mark.parametrize(
-    ("rate", "kind", "words"),
-    [(0.80, "bad", "lower than"), (0.99, "warn", "higher than"), (0.9, "good", "agrees")],
+    ("rate", "kind", "words", "badge"),
+    [
+        (0.80, "bad", "lower than", "too low"),
+        (0.99, "warn", "higher than", "higher"),
+        (0.9, "good", "agrees", "agrees"),
+    ],
 )
-def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words):
+def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words, badge):
     one = summary["coverage"][0] | {"rate": rate, "agrees": kind == "good", "expected": 0.9}
     page = show(summary | {"coverage": [one]})
     verdict = page.locator("#verdict")
     assert words in verdict.inner_text()
     assert kind in verdict.get_attribute("class").split()
+    shown = page.locator("#coverage .badge")
+    assert shown.inner_text() == badge
+    assert kind in shown.get_attribute("class").split()
 
 
 def test_it_prints(show, summary):

@@ -9,6 +9,7 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._validation import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
+from locuscore.report._words import shortened
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting
 SHOWN_GROUPS = 30
@@ -123,7 +124,7 @@ def _group(name: str, row: FloatArray, delta: float) -> dict[str, Any]:
     low, high = share_interval(covered, n, delta)
     mean = float(row[2]) / n
     return {
-        "group": name,
+        "group": shortened(name),
         "n": n,
         "covered": covered,
         "rate": covered / n,

@@ -12,6 +12,7 @@ from locuscore._scorer import Scorer
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
+MOST_LETTERS = 300  # of a name or a cell
 
 
 def guarantee(scorer: Scorer) -> dict[str, Any]:
@@ -145,6 +146,11 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
     else:
         shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
     return f"{text} These are uneven (p = {p_value:.2g}): {shape}."
+
+
+def shortened(text: str) -> str:
+    """A name or a cell without its end if it is very long: a page is no place for documents."""
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\u2026"
 
 
 def _percent(share: float) -> str:

@@ -32,11 +32,11 @@ function verdict(data) {
   }
   const low = wrong.filter((c) => c.rate < c.expected);
   if (low.length) {
-    return { kind: "bad", text: "Held-out coverage is lower than the guarantee explains, at " +
-      `${names(low)}: these rows are unlike the calibration rows.` };
+    return { kind: "bad", text: "Held-out coverage is lower than chance explains, at " +
+      `${names(low)}: these rows are probably unlike the calibration rows.` };
   }
   return { kind: "warn", text: `Held-out coverage is higher than expected, at ${names(wrong)}: the ` +
-    "bounds hold, but they are wider than they need be." };
+    "bounds hold, but they are wider than they need be, or losses tie." };
 }
 
 const ICONS = { good: "\u2713", bad: "!", warn: "!", plain: "\u2013" };

@@ -21,6 +21,12 @@ function guarantee(data) {
         "aria-label": "Guarantee card" }, g.card)));
 }
 
+/** More coverage than expected is no breach: only too little disagrees with the guarantee. */
+function coverageBadge({ agrees, rate, low }) {
+  const [kind, text] = agrees ? ["good", "agrees"] : rate < low ? ["bad", "too low"] : ["warn", "higher"];
+  return make("strong", { class: `badge ${kind}` }, text);
+}
+
 function coverage(data) {
   if (!data.coverage.length) return null;
   const rows = data.coverage.map((c) => ({ ...c, label: `alpha = ${number(c.alpha, 6)}`,
@@ -44,8 +50,7 @@ function coverage(data) {
   const words = rows.map((r) => r.sentence).join(" ");
   return section("coverage", "Does the coverage agree?", null,
     make("ul", { class: "sentences" }, rows.map((r) =>
-      make("li", {}, make("strong", { class: `badge ${r.agrees ? "good" : "bad"}` },
-        r.agrees ? "agrees" : "disagrees"), r.sentence))),
+      make("li", {}, coverageBadge(r), r.sentence))),
     chart("Coverage on the test rows", words, height, paint, table, key).element);
 }
 
