@@ -130,6 +130,7 @@ def test_errors_are_one_line(archive, tmp_path, capsys):
     assert "has no rows" in fails(capsys, "report", archive, empty, "-t", "price", *page)
     nowhere = ["-t", "price", "-o", tmp_path / "no" / "page.html"]
     assert "cannot be written" in fails(capsys, "report", archive, data, *nowhere)
-    onto = ["-t", "price", "-o", data]
-    assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
+    for onto in (["-o", data], ["-o", archive], [*page, "--summary", page[1]]):
+        assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
+    assert Scorer.load(archive).alphas == scorer.alphas
     assert not (tmp_path / "page.html").exists()

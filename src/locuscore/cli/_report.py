@@ -76,8 +76,9 @@ def report(
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
-    for path in [output, *([] if summary is None else [summary])]:
-        check_output(path, data)
+    check_output(output, data, archive)
+    if summary is not None:
+        check_output(summary, data, archive, output)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     scorer = load_scorer(archive, g, trust, own_loss)
