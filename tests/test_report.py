@@ -231,8 +231,12 @@ def test_coverage_that_is_too_low_and_too_high_are_told_apart():
     assert not high["agrees"]
     assert "higher than expected" in high["sentence"]
     assert low["p_value"] < 1e-6
+    one = coverage(1000, 0.01, 1, 1)
+    assert one["low"] == one["high"] == 1
+    assert "agrees with the guarantee" in one["sentence"]
     full = coverage(5, 0.1, 50, 50)
     assert full["agrees"]
+    assert "too few" in full["sentence"]
     assert full["low"] == full["high"] == 1.0
 
 

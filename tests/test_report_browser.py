@@ -274,6 +274,30 @@ def test_an_unlimited_bound_sorts_above_all(show, summary):
     page.locator("#rows-table thead button").nth(2).click()
     assert column(page, 1) == ["0", "2", "1"]
     assert column(page, 3)[-1] == "\u221e"
+    scores = [part["role"] for part in summary["rows"]["columns"]].index("score") + 1
+    page.locator("#rows-table thead button").nth(scores).click()
+    assert column(page, scores + 1) == ["\u221e"] * 3
+
+
+def test_a_long_text_does_not_make_a_tall_row(show, summary):
+    columns = summary["rows"]["columns"]
+    text = [part["kind"] for part in columns].index("text", 5)
+    values = list(summary["rows"]["riskiest"][0]["values"])
+    values[text] = "long " * 100
+    row = {"row": "0", "values": values, "reasons": []}
+    page = show(summary | {"rows": summary["rows"] | {"riskiest": [row]}})
+    assert page.locator("#rows-table tbody tr").bounding_box()["height"] < 130
+
+
+def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
+    from locuscore.report._words import coverage
+
+    trivial = coverage(5, 0.1, 50, 50)
+    page = show(summary | {"coverage": [trivial]})
+    assert "cannot be tested" in page.locator("#verdict").inner_text()
+    assert page.locator("#coverage .badge").inner_text() == "no test"
+    page = show(summary | {"coverage": [trivial, coverage(1000, 0.1, 1000, 900)]})
+    assert "90.0\u00a0% of 1,000 losses" in page.locator("#verdict").inner_text()
     page.locator("#rows-table thead button").nth(3).click()  # all missing: nothing to order
     assert sorted(column(page, 1)) == ["0", "1", "2"]
 

@@ -47,7 +47,7 @@ class Attribution:
             f"Shapley values of the logarithm of {self.what}: the signals of {self.n_background} "
             f"typical rows are replaced by those of the row one after another, in "
             f"{self.n_orders} random orders, and the changes averaged; "
-            f"{self.evaluations:,} evaluations of the loss model in {self.seconds:.1f} s."
+            f"{self.evaluations:,} evaluations of the loss model in {self.seconds:.2f} s."
         )
 
 

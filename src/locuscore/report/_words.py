@@ -22,7 +22,8 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     for alpha in scorer.alphas:
         text = (
             f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {n2:,} calibration "
-            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows (Theorem 1)."
+            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows, on average "
+            "over the draw of those calibration rows (Theorem 1)."
         )
         if conformal_rank(n2, alpha) > n2:
             text += " But " + too_few_rows(n2, alpha, scorer.locus.support_.high)
@@ -109,8 +110,11 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
         f"{c['covered']:,} of {c['n']:,} test losses ({c['rate']:.2%}) are within their bound at "
         f"alpha = {c['alpha']:g}"
     )
-    if c["low"] == c["high"] == 1.0 and c["agrees"]:
-        return text + "; with so few calibration rows the bound is the top of the support."
+    if c["expected"] == 1.0 and c["agrees"]:  # at no other bound
+        return text + (
+            ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
+            "largest loss there can be."
+        )
     between = f"between {c['low']:.2%} and {c['high']:.2%}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."

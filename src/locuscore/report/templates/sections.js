@@ -22,8 +22,9 @@ function guarantee(data) {
 }
 
 /** More coverage than expected is no breach: only too little disagrees with the guarantee. */
-function coverageBadge({ agrees, rate, low }) {
-  const [kind, text] = agrees ? ["good", "agrees"] : rate < low ? ["bad", "too low"] : ["warn", "higher"];
+function coverageBadge(c) {
+  const [kind, text] = isTrivial(c) ? ["plain", "no test"] : c.agrees ? ["good", "agrees"]
+    : c.rate < c.low ? ["bad", "too low"] : ["warn", "higher"];
   return make("strong", { class: `badge ${kind}` }, text);
 }
 
