@@ -87,6 +87,23 @@ def test_code_runs(page, monkeypatch, tmp_path):
             exec(compile(block, str(page), "exec"), module.__dict__)
 
 
+def test_the_commands_of_readme_run(monkeypatch, tmp_path):
+    """They name files of the reader's; here are some, with the columns that the commands name."""
+    from locuscore.datasets import load_diamonds
+
+    frame, price = load_diamonds()
+    frame = frame.assign(quoted=5000 * frame["carat"], price=price).sample(3000, random_state=0)
+    monkeypatch.chdir(tmp_path)
+    frame[:1500].to_parquet("rows.parquet")
+    frame[1500:].drop(columns="price").to_parquet("new.parquet")
+    frame[1500:].to_parquet("test.parquet")
+    (block,) = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "text")
+    *finite, last = block.strip().splitlines()
+    assert last.startswith("locuscore serve")  # runs until it is stopped
+    run_commands("\n".join(finite))
+    assert {"guard.locus", "scored.parquet", "report.html"} <= {p.name for p in tmp_path.iterdir()}
+
+
 def test_pages_with_code_are_found():
     found = {page.name for page in PAGES if blocks(page.read_text(encoding="utf-8"))}
     assert {"README.md", "quickstart.md", "concepts.md", "engines.md"} <= found

@@ -15,8 +15,11 @@ from helpers import assert_close
 from locuscore import (
     FlagRule,
     Locus,
+    LocusWarning,
     Score,
     Scorer,
+    certify_groups,
+    certify_mean_loss,
     certify_threshold_holm,
     cost,
     match_acceptance,
@@ -151,12 +154,47 @@ def test_a_rule_that_accepts_nothing_has_nothing_certified(locus, labelled):
     rule = locus.certify(0.01, 0.001, 0.01)
     assert rule.threshold == -np.inf
     summary = report(Scorer(locus, rule), *labelled).summary
-    assert not any(summary["explorer"]["threshold"]["certified"]["passed"])
+    found = summary["explorer"]["threshold"]
+    assert not any(found["certified"]["passed"])
+    assert (found["thresholds"][0], found["start"], found["accepted"][0]) == (None, 0, 0)
+    assert None not in found["thresholds"][1:]
+    assert "accept nothing" in " ".join(summary["guarantee"]["sentences"])
     assert is_plain(summary)
 
 
-def test_a_certificate_of_something_else_certifies_no_tolerance(locus, labelled):
-    rule = FlagRule(Score.tail(0.7), 0.5, "certificate", "mean loss", (), {"eta": 0.1})
+def test_a_certificate_for_every_row_starts_at_its_threshold(locus, labelled):
+    rule = locus.certify(6.0, 0.2, 0.1)
+    assert rule.threshold == np.inf
+    summary = report(Scorer(locus, rule), *labelled).summary
+    found = summary["explorer"]["threshold"]
+    last = len(found["thresholds"]) - 1
+    assert (found["thresholds"][last], found["start"], found["accepted"][last]) == (None, last, 400)
+    assert found["certified"]["passed"][last]
+    assert sum(found["certified"]["passed"]) > 20
+    assert is_plain(summary)
+
+
+def test_infinite_scores_are_accepted_at_no_threshold(labelled):
+    X, y = rows(12, 3)
+    g = LinearRegression().fit(*rows(200, 1))
+    locus = Locus(g, engine=Forest(n_trees=5), random_state=0).fit(X, y)
+    with pytest.warns(LocusWarning, match="too few"):
+        scorer = Scorer(locus, FlagRule(Score.bound(0.1), np.inf, "heuristic", "none"))
+    found = report(scorer, *labelled).summary["explorer"]["threshold"]
+    assert (found["thresholds"], found["accepted"]) == ([None], [0])
+    assert scorer(labelled[0])["flag"].all()
+
+
+@pytest.mark.parametrize("of", ["mean loss", "group"])
+def test_a_certificate_of_something_else_certifies_no_tolerance(of, locus, labelled):
+    score = Score.tail(0.7)
+    values, z = locus.scores(labelled[0], score), locus.losses(*labelled)
+    if of == "group":
+        rule = certify_groups(values, z, ["a", "b"] * 200, 0.7, 0.3, 0.1, of=score)["a"]
+        assert {"tau", "eta", "delta"} <= set(rule.evidence)
+    else:
+        rule = certify_mean_loss(values, z, 0.5, 0.1, support=(0.0, 9.0), of=score)
+    assert rule.standing == "certificate"
     found = report(Scorer(locus, rule), *labelled).summary["explorer"]["threshold"]
     assert found["certified"] is None
 
@@ -193,8 +231,12 @@ def test_coverage_that_is_too_low_and_too_high_are_told_apart():
     assert not high["agrees"]
     assert "higher than expected" in high["sentence"]
     assert low["p_value"] < 1e-6
+    one = coverage(1000, 0.01, 1, 1)
+    assert one["low"] == one["high"] == 1
+    assert "agrees with the guarantee" in one["sentence"]
     full = coverage(5, 0.1, 50, 50)
     assert full["agrees"]
+    assert "too few" in full["sentence"]
     assert full["low"] == full["high"] == 1.0
 
 
@@ -429,6 +471,27 @@ def test_one_signal_needs_no_orders():
     assert evaluations == 5
 
 
+def test_of_very_many_signals_fewer_rows_are_explained_in_bounded_memory(rng):
+    sizes = []
+
+    def first(S):
+        sizes.append(S.nbytes)
+        return S[:, 0]
+
+    values, *_ = shapley(first, rng.normal(size=(8, 900)), rng.normal(size=(2, 900)), 0)
+    assert max(sizes) < 3e7  # one walk of all rows would be 52 MB
+    assert_close(values[:, 1:], 0.0, atol=1e-12)
+    X = rng.normal(size=(300, 900))
+    locus = Locus(lambda X: X[:, 0], engine=Forest(n_trees=3), random_state=0).fit(X, X[:, 1])
+    summary = report(Scorer(locus), X, X[:, 1]).summary
+    shown = {key: summary["rows"][key] for key in ("riskiest", "safest")}
+    explained = {key: sum(bool(row["reasons"]) for row in rows) for key, rows in shown.items()}
+    assert explained == {"riskiest": 14, "safest": 13}
+    assert summary["attribution"]["n_rows"] == 27
+    assert shown["riskiest"][0]["reasons"]
+    assert summary["attribution"]["evaluations"] < 210_000
+
+
 def test_reasons_name_what_drives_the_bound(found):
     for entry in [*found["rows"]["riskiest"], *found["rows"]["safest"]]:
         assert {"name", "value", "factor"} == set(entry["reasons"][0])
@@ -580,6 +643,27 @@ def test_names_and_cells_pass_through_as_data():
 
 
 @pytest.mark.extra
+def test_long_texts_are_cut_and_labels_of_every_kind_are_readable():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    name, text = "n" * 10_000, "t" * 100_000
+    frame = pd.DataFrame({name: rng.uniform(size=500), "text": text})
+    frame.index = pd.MultiIndex.from_arrays([np.arange(500), [text] * 500])
+    locus = Locus(lambda X: X[name].to_numpy(), engine=Forest(n_trees=5), random_state=0)
+    scorer = Scorer(locus.fit(frame[:300], rng.uniform(size=300)))
+    y = rng.uniform(size=200)
+    summary = report(scorer, frame[300:], y, groups="text").summary
+    assert len(json.dumps(summary)) < 500_000
+    entry = summary["rows"]["riskiest"][0]
+    assert entry["row"].startswith(str(int(entry["row"].split(",")[0])) + ", ttt")
+    assert entry["values"][-1] == "t" * 299 + "\u2026"
+    days = pd.to_datetime(["2026-01-02", None] * 100).to_series()
+    found = report(scorer, frame[300:], y, groups=days).summary["groups"]
+    assert {part["group"] for part in found["rows"]} == {"2026-01-02 00:00:00", "(missing)"}
+
+
+@pytest.mark.extra
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "batch"])
 def test_other_frames_give_the_same_summary(kind, labelled):
     import pandas as pd
@@ -603,6 +687,10 @@ def test_bad_input_is_told(locus, labelled):
     scorer = Scorer(locus)
     with pytest.raises(ValueError, match="needs the true values y"):
         report(scorer, X)
+    with pytest.raises(ValueError, match="not both"):
+        report(scorer, X, y, losses=np.abs(y))
+    with pytest.raises(TypeError, match=r"such as Scorer\(locus, rule\); got Locus"):
+        report(locus, X, y)
     with pytest.raises(ValueError, match="one entry per row"):
         report(scorer, X, y[:-1])
     with pytest.raises(ValueError, match="NaN or missing"):

@@ -181,12 +181,20 @@ def test_few_distinct_losses_are_counted_by_place(show, summary):
     assert page.evaluate(OUTSIDE) == []
 
 
-def test_a_rule_without_a_certificate_is_an_estimate(show, summary):
+@pytest.mark.parametrize(
+    ("standing", "words"),
+    [("heuristic", "no certificate"), ("certificate", "is not about the share of bad rows")],
+)
+def test_a_rule_without_a_certificate_of_shares_is_an_estimate(show, summary, standing, words):
     t = summary["explorer"]["threshold"] | {"certified": None}
-    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    changed = {
+        "explorer": summary["explorer"] | {"threshold": t},
+        "guarantee": summary["guarantee"] | {"standing": standing},
+    }
+    page = show(summary | changed)
     choose(page, "threshold")
     assert page.locator("#badge").inner_text() == "estimate"
-    assert "no certificate" in page.locator("#why").inner_text()
+    assert words in page.locator("#why").inner_text()
 
 
 def test_typed_numbers_snap_to_the_grid(show, summary):
@@ -268,6 +276,30 @@ def test_an_unlimited_bound_sorts_above_all(show, summary):
     assert column(page, 3)[-1] == "\u221e"
     page.locator("#rows-table thead button").nth(3).click()  # all missing: nothing to order
     assert sorted(column(page, 1)) == ["0", "1", "2"]
+    scores = [part["role"] for part in summary["rows"]["columns"]].index("score") + 1
+    page.locator("#rows-table thead button").nth(scores).click()
+    assert column(page, scores + 1) == ["\u221e"] * 3
+
+
+def test_a_long_text_does_not_make_a_tall_row(show, summary):
+    columns = summary["rows"]["columns"]
+    text = [part["kind"] for part in columns].index("text", 5)
+    values = list(summary["rows"]["riskiest"][0]["values"])
+    values[text] = "long " * 100
+    row = {"row": "0", "values": values, "reasons": []}
+    page = show(summary | {"rows": summary["rows"] | {"riskiest": [row]}})
+    assert page.locator("#rows-table tbody tr").bounding_box()["height"] < 130
+
+
+def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
+    from locuscore.report._words import coverage
+
+    trivial = coverage(5, 0.1, 50, 50)
+    page = show(summary | {"coverage": [trivial]})
+    assert "cannot be tested" in page.locator("#verdict").inner_text()
+    assert page.locator("#coverage .badge").inner_text() == "no test"
+    page = show(summary | {"coverage": [trivial, coverage(1000, 0.1, 1000, 900)]})
+    assert "90.0\u00a0% of 1,000 losses" in page.locator("#verdict").inner_text()
 
 
 def test_the_table_filters_and_turns_to_the_safest(show, summary):
@@ -588,19 +620,44 @@ def test_thresholds_without_end(show, summary):
     page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
     assert page.locator("#threshold").get_attribute("aria-valuetext") == "\u2212\u221e"
     assert page.locator("#badge").inner_text() == "estimate"
-    assert 'float("-inf")' in page.locator("#python-text").inner_text()
+    assert page.locator("#why").inner_text().startswith("This accepts nothing.")
+    assert page.locator("#guarantee .badge").inner_text() == "Accepts nothing"
+    assert page.locator(".legend").get_by_text("certified", exact=True).count() == 0
+    assert parsed(page.locator("#shell-text").inner_text())[0] == "score"  # the archive's own rule
+    slide(page, "threshold", 1)
+    assert page.locator("#why").inner_text().startswith("This threshold is not among those")
+
+
+def test_a_certificate_for_every_row(show, real):
+    from locuscore import Scorer
+    from locuscore.report import report
+
+    scorer, X, y, _ = real
+    rule = scorer.locus.certify(5000, 0.1, 0.1)
+    assert rule.threshold == np.inf
+    page = show(report(Scorer(scorer.locus, rule), X, y).summary)
+    assert page.locator("#badge").inner_text() == "certified"
+    assert figure(page, "acceptance") == 1
+    assert parsed(page.locator("#shell-text").inner_text())[0] == "score"
 
 
 @pytest.mark.parametrize(
-    ("rate", "kind", "words"),
-    [(0.80, "bad", "lower than"), (0.99, "warn", "higher than"), (0.9, "good", "agrees")],
+    ("rate", "kind", "words", "badge"),
+    [
+        (0.80, "bad", "lower than", "too low"),
+        (0.99, "warn", "higher than", "higher"),
+        (0.9, "good", "agrees", "agrees"),
+    ],
 )
-def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words):
+def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words, badge):
     one = summary["coverage"][0] | {"rate": rate, "agrees": kind == "good", "expected": 0.9}
     page = show(summary | {"coverage": [one]})
     verdict = page.locator("#verdict")
     assert words in verdict.inner_text()
     assert kind in verdict.get_attribute("class").split()
+    shown = page.locator("#coverage .badge")
+    assert shown.inner_text() == badge
+    assert kind in shown.get_attribute("class").split()
 
 
 def test_it_prints(show, summary):

@@ -74,6 +74,28 @@ def test_small_batches_and_large_files_give_the_same(archive, tmp_path, capsys, 
     assert found[0]["deciles"] == found[1]["deciles"]
 
 
+@pytest.mark.parametrize("name", [None, "size"])
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_the_index_that_pandas_writes_is_no_feature(ending, name, tmp_path, capsys):
+    import pyarrow as pa
+
+    frame = homes(900).drop(columns="id").sample(900, random_state=0)
+    frame = frame if name is None else frame.set_index(name)
+    data, archive = tmp_path / f"rows.{ending}", tmp_path / "guard.locus"
+    if ending == "parquet":
+        frame.to_parquet(data)
+    else:
+        table = pa.Table.from_pandas(frame)
+        with pa.ipc.new_file(data, table.schema) as file:
+            file.write_table(table)
+    columns = ["-t", "price", "--prediction", "quoted"]
+    run(capsys, "fit", data, *columns, "--tau", "50", "-o", archive)
+    assert set(Scorer.load(archive).schema.names) == {"size", "age", "town", "quoted"}
+    said = run(capsys, "report", archive, data, "-o", tmp_path / "page.html")
+    assert said["rows"] == 900
+    run(capsys, "score", archive, data, "-o", tmp_path / "scored.parquet")
+
+
 def test_losses_may_be_a_column(archive, tmp_path, capsys):
     frame = homes(200, seed=3)
     frame = frame.assign(off=np.abs(frame["price"] - frame["quoted"])).drop(columns="price")
@@ -130,6 +152,7 @@ def test_errors_are_one_line(archive, tmp_path, capsys):
     assert "has no rows" in fails(capsys, "report", archive, empty, "-t", "price", *page)
     nowhere = ["-t", "price", "-o", tmp_path / "no" / "page.html"]
     assert "cannot be written" in fails(capsys, "report", archive, data, *nowhere)
-    onto = ["-t", "price", "-o", data]
-    assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
+    for onto in (["-o", data], ["-o", archive], [*page, "--summary", page[1]]):
+        assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
+    assert Scorer.load(archive).alphas == scorer.alphas
     assert not (tmp_path / "page.html").exists()

@@ -57,9 +57,14 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
         raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
 
 
-def check_output(output: Path, data: Path) -> None:
-    """Raise if the output cannot be written, or is the input; better now than after the work."""
-    if output.exists() and data.exists() and output.samefile(data):
-        raise typer.BadParameter("the output must be another file than the input.")
+def check_output(output: Path, *others: Path) -> None:
+    """Raise if the output cannot be written, or is one of the other files of the command.
+
+    Better now than after the work.
+    """
+    for other in others:
+        is_same = output.exists() and other.exists() and output.samefile(other)
+        if is_same or output.resolve() == other.resolve():
+            raise typer.BadParameter(f"the output must be another file than {other}.")
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise ValueError(f"{output} cannot be written: it is a folder, or its folder is missing.")

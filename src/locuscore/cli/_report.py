@@ -40,31 +40,38 @@ from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, report_batches
 
+Page = Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")]
+Losses = Annotated[
+    str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
+]
+Groups = Annotated[
+    str | None, option("--groups", metavar="COLUMN", text="Show the coverage by this column.")
+]
+Title = Annotated[str, option("--title", metavar="TEXT", text="Title.")]
+Unit = Annotated[
+    str, option("--unit", metavar="TEXT", text="What losses are measured in, such as dollars.")
+]
+Figures = Annotated[
+    Path | None,
+    option("--summary", panel=OUTPUT, metavar="FILE", text="Write all figures as JSON, too."),
+]
+
 
 def report(
     archive: Archive,
     data: Data,
-    output: Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")],
+    output: Page,
     target: TargetAgain = None,
-    losses: Annotated[
-        str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
-    ] = None,
-    groups: Annotated[
-        str | None, option("--groups", metavar="COLUMN", text="Show the coverage by this column.")
-    ] = None,
-    title: Annotated[str, option("--title", metavar="TEXT", text="Title.")] = "Locus report",
-    unit: Annotated[
-        str, option("--unit", metavar="TEXT", text="What losses are measured in, such as dollars.")
-    ] = "",
+    losses: Losses = None,
+    groups: Groups = None,
+    title: Title = "Locus report",
+    unit: Unit = "",
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
     loss: LossAgain = None,
     seed: Seed = 0,
-    summary: Annotated[
-        Path | None,
-        option("--summary", panel=OUTPUT, metavar="FILE", text="Write all figures as JSON, too."),
-    ] = None,
+    summary: Figures = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -76,8 +83,9 @@ def report(
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
-    for path in [output, *([] if summary is None else [summary])]:
-        check_output(path, data)
+    check_output(output, data, archive)
+    if summary is not None:
+        check_output(summary, data, archive, output)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     scorer = load_scorer(archive, g, trust, own_loss)

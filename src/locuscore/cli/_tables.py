@@ -1,5 +1,6 @@
 """Files of rows as streams of Arrow batches: CSV, Parquet and Arrow, none of them held whole."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 BATCH_ROWS = 65_536
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 CSV_BLOCK = 2**22  # bytes; the types of a CSV file are guessed from the first block
 ENDINGS = {
     ".parquet": "parquet",
@@ -86,7 +88,7 @@ class ParquetSource:
     @property
     def names(self) -> list[str]:
         """Names of its columns."""
-        return list(self.file.schema_arrow.names)
+        return _column_names(self.file.schema_arrow)
 
     @property
     def n_rows(self) -> int:
@@ -115,7 +117,7 @@ class _Stream:
     @property
     def names(self) -> list[str]:
         """Names of its columns."""
-        return list(self.schema.names)
+        return _column_names(self.schema)
 
     @property
     def n_rows(self) -> None:
@@ -193,6 +195,11 @@ def _arrow_reader(file: Any) -> Any:
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
+def _column_names(schema: Any) -> list[str]:
+    """Names of the columns; the unnamed index that pandas writes beside them is none."""
+    return [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+
+
 def _empty(schema: Any, columns: Sequence[str]) -> Any:
     fields = [schema.field(name) for name in columns]
     return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
@@ -200,7 +207,8 @@ def _empty(schema: Any, columns: Sequence[str]) -> Any:
 
 def _selected(batches: Iterable[Any], columns: Sequence[str]) -> Iterator[Any]:
     for batch in batches:
-        yield batch.select(list(columns))
+        # What pandas noted about its index would turn a column of that name into one again.
+        yield batch.select(list(columns)).replace_schema_metadata(None)
 
 
 def _skip(batches: Iterable[Any], rows: int) -> Iterator[Any]:

@@ -9,9 +9,10 @@ import numpy as np
 from locuscore._calibration import calibrated_level
 from locuscore._locus import Locus
 from locuscore._numeric import row_blocks
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 
 EVALUATIONS = 20_000  # laws evaluated, about; one costs as much as scoring a row
+MOST_EVALUATIONS = 200_000  # of many signals; fewer rows are then explained
 FEWEST_ORDERS, MOST_ORDERS = 4, 64  # each with its reverse, and a background row of its own
 MOST_SIGNALS = 2_000
 SMALLEST = 1e-12  # of what is attributed, relative to its median: a logarithm must be finite
@@ -19,6 +20,11 @@ SMALLEST = 1e-12  # of what is attributed, relative to its median: a logarithm m
 ROWS_AT_ONCE = 10_000
 
 LogValue = Callable[[FloatArray], FloatArray]  # signals (n, d) -> (n,)
+
+
+def rows_explained(n_signals: int) -> int:
+    """How many rows can be explained at a bearable cost."""
+    return max(MOST_EVALUATIONS // (2 * FEWEST_ORDERS * n_signals), 2)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Attribution:
             f"Shapley values of the logarithm of {self.what}: the signals of {self.n_background} "
             f"typical rows are replaced by those of the row one after another, in "
             f"{self.n_orders} random orders, and the changes averaged; "
-            f"{self.evaluations:,} evaluations of the loss model in {self.seconds:.1f} s."
+            f"{self.evaluations:,} evaluations of the loss model in {self.seconds:.2f} s."
         )
 
 
@@ -81,26 +87,26 @@ def shapley(
     logs, ends = log_value(rows), log_value(background)
     values, evaluations = np.zeros((n, d)), n + len(background)
     orders = [rng.permutation(d) for _ in background]
-    walks = [(j, walk) for j, order in enumerate(orders) for walk in (order, order[::-1])]
+    walks = np.array([walk for order in orders for walk in (order, order[::-1])])
     # Many walks at a time: a loss model asked for few rows spends its time on being asked.
-    for part in row_blocks(len(walks), n * d * d, max(ROWS_AT_ONCE // (n * d), 1)):
-        between = np.concatenate([_between(rows, background[j], walk) for j, walk in walks[part]])
+    for part in row_blocks(len(walks) * n, d * d, max(ROWS_AT_ONCE // d, 1)):
+        walk, to = np.divmod(np.arange(part.start, part.stop), n)
+        start = walk // 2  # an order and its reverse have the same background row
+        between = _between(rows[to], background[start], walks[walk])
         found = log_value(between) if len(between) else np.empty(0)
         evaluations += len(between)
-        steps = found.reshape(part.stop - part.start, n, d - 1)  # none where d = 1
-        for (j, walk), values_between in zip(walks[part], steps, strict=True):
-            path = np.column_stack([np.full(n, ends[j]), values_between, logs])
-            values[:, walk] += np.diff(path, axis=1)
+        steps = found.reshape(len(to), d - 1)  # none where d = 1
+        change = np.diff(np.column_stack([ends[start], steps, logs[to]]), axis=1)
+        np.add.at(values, (to[:, None], walks[walk]), change)
     return values / len(walks), logs, float(ends.mean()), evaluations
 
 
-def _between(rows: FloatArray, start: FloatArray, walk: np.ndarray) -> FloatArray:
-    """What lies between a background row and each row on a walk, (rows * (d - 1), d)."""
-    n, d = rows.shape
-    rank = np.empty(d, dtype=np.int64)
-    rank[walk] = np.arange(d)
-    switched = rank[None, :] < np.arange(1, d)[:, None]  # after k steps the first k of the walk
-    return np.where(switched[None, :, :], rows[:, None, :], start).reshape(n * (d - 1), d)
+def _between(ends: FloatArray, starts: FloatArray, walks: IntArray) -> FloatArray:
+    """What lies between each start and its end on a walk over the signals, (n * (d - 1), d)."""
+    n, d = ends.shape
+    rank = np.argsort(walks, axis=1)
+    switched = rank[:, None, :] < np.arange(1, d)[:, None]  # after k steps the first k of the walk
+    return np.where(switched, ends[:, None, :], starts[:, None, :]).reshape(n * (d - 1), d)
 
 
 def _log_value(locus: Locus, signals: FloatArray, alpha: float, tau: float) -> tuple[str, LogValue]:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import is_missing, never_accepted
+from locuscore._validation import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
+from locuscore.report._words import shortened
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting
 SHOWN_GROUPS = 30
@@ -50,7 +51,8 @@ class ExplorerCounts:
         good = np.searchsorted(self.grid.taus, losses, side="left")
         self._losses += np.bincount(good, minlength=size)
         if score is not None and self.grid.thresholds is not None and len(score):
-            place = np.searchsorted(self.grid.thresholds, never_accepted(score), side="left")
+            place = np.searchsorted(self.grid.thresholds, score, side="left")
+            place[np.isinf(score)] = len(self.grid.thresholds)  # not even at a threshold of inf
             index = np.bincount(place * size + good, minlength=self._by_score.size)
             self._by_score += index.reshape(self._by_score.shape)
 
@@ -122,7 +124,7 @@ def _group(name: str, row: FloatArray, delta: float) -> dict[str, Any]:
     low, high = share_interval(covered, n, delta)
     mean = float(row[2]) / n
     return {
-        "group": name,
+        "group": shortened(name),
         "n": n,
         "covered": covered,
         "rate": covered / n,

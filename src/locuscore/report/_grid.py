@@ -46,17 +46,9 @@ def make_grid(
     if rule is None or score is None:
         return Grid(taus, tau_start, alpha_start)
     passed = passed_thresholds(rule)
-    own = np.array([rule.threshold]) if np.isfinite(rule.threshold) else np.empty(0)
-    thresholds = _thresholds(score, np.append(_thin(passed, MOST_PASSED), own))
+    thresholds = _thresholds(score, np.append(_thin(passed, MOST_PASSED), rule.threshold))
     place = int(np.searchsorted(thresholds, rule.threshold))
-    return Grid(
-        taus,
-        tau_start,
-        alpha_start,
-        thresholds,
-        np.isin(thresholds, passed),
-        min(place, len(thresholds) - 1),
-    )
+    return Grid(taus, tau_start, alpha_start, thresholds, np.isin(thresholds, passed), place)
 
 
 def rule_tau(rule: FlagRule) -> float | None:
@@ -75,10 +67,13 @@ def rule_alpha(rule: FlagRule) -> float | None:
 def certified(rule: FlagRule | None) -> dict[str, float] | None:
     """Tau, eta and delta of a certificate of ``P(loss > tau | accepted) <= eta``; None of others.
 
-    A certificate of something else, such as the mean loss, has no tau.
+    A certificate of something else, such as the mean loss, has no tau; that of one group says
+    nothing about the rows of a report, which may be of any group.
     """
     keys = ("tau", "eta", "delta")
-    if rule is None or rule.standing != "certificate" or any(k not in rule.evidence for k in keys):
+    if rule is None or rule.standing != "certificate" or "group" in rule.evidence:
+        return None
+    if any(key not in rule.evidence for key in keys):
         return None
     return {key: float(rule.evidence[key]) for key in keys}
 
@@ -89,7 +84,7 @@ def passed_thresholds(rule: FlagRule) -> FloatArray:
     A sequence that climbs from its start passed everything on the way to the rule's threshold. Of
     other certificates only that threshold itself is known to have passed.
     """
-    if certified(rule) is None or not np.isfinite(rule.threshold):
+    if certified(rule) is None or rule.threshold == -np.inf:  # which accepts nothing
         return np.empty(0)
     own = np.array([rule.threshold])
     if "start_levels" not in rule.evidence:
@@ -126,11 +121,10 @@ def _default_tau(losses: FloatArray, top: float) -> float:
 def _thresholds(score: FloatArray, needed: FloatArray) -> FloatArray:
     finite = score[np.isfinite(score)]
     room = max(N_THRESHOLDS - len(needed), 2)
-    found = needed
-    if len(finite):
-        spread = np.quantile(finite, np.linspace(0, 1, room), method="nearest")
-        found = np.union1d(spread, needed)
-    return found if len(found) else np.zeros(1)
+    if not len(finite):
+        return np.unique(needed)
+    spread = np.quantile(finite, np.linspace(0, 1, room), method="nearest")
+    return np.union1d(spread, needed)
 
 
 def _thin(values: FloatArray, most: int) -> FloatArray:

@@ -17,6 +17,7 @@ from locuscore._scorer import Scorer
 from locuscore._signals import Listener
 from locuscore._validation import check_losses
 from locuscore.report._grid import ALPHAS
+from locuscore.report._words import shortened
 
 Count = Callable[[FloatArray, FloatArray], None]  # bounds at ALPHAS (n, 99), and losses
 
@@ -66,6 +67,8 @@ class Laws:
     def blocks(self, X: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> Iterator[Block]:
         """Go through a batch; g is asked once per row where its output stands among the signals."""
         locus, n = self.scorer.locus, n_rows(X)
+        if y is not None and losses is not None:
+            raise ValueError("a report takes the true values y or the losses, not both.")
         known = None if losses is None else check_losses(as_array(losses), n, "losses")
         targets = check_labels(self.scorer, y, n) if known is None else np.empty(0)
         for start, S in locus._signal_blocks(X):
@@ -119,7 +122,7 @@ def check_labels(scorer: Scorer, y: ArrayLike | None, n: int) -> np.ndarray:
 def feature_names(scorer: Scorer) -> list[str]:
     """Names of the columns of X; those of an array are x0, x1, and so on."""
     is_array = scorer.schema.kind == "array"
-    return [f"x{name}" if is_array else str(name) for name in scorer.schema.names]
+    return [f"x{name}" if is_array else shortened(str(name)) for name in scorer.schema.names]
 
 
 def has_features(scorer: Scorer) -> bool:

@@ -13,6 +13,7 @@ from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._validation import is_missing
 from locuscore.report._laws import Block
+from locuscore.report._words import shortened
 
 SHOWN = 25  # rows at either end
 MOST_FEATURES = 40  # columns of the table
@@ -116,7 +117,12 @@ def _labels(rows: Rows, at: IntArray, first: int) -> list[str]:
     index = None if frame is None else nw.maybe_get_index(frame)
     if index is None:
         return [str(first + int(i)) for i in at]
-    return [str(index[int(i)]) for i in at]
+    return [_label(index[int(i)]) for i in at]
+
+
+def _label(value: Any) -> str:
+    """An index label; the parts of one of several levels side by side."""
+    return shortened(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
 
 
 def _listed(rows: Rows, name: Any) -> list[Any]:
@@ -131,7 +137,7 @@ def cell(value: Any, *, as_text: bool) -> Any:
     if is_missing(value):
         return None
     if as_text:
-        return str(value)
+        return shortened(str(value))
     number = float(value)
     if not math.isfinite(number):
         return None

@@ -16,7 +16,13 @@ from locuscore._scorer import Scorer
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words
-from locuscore.report._attribution import MOST_ORDERS, MOST_SIGNALS, Attribution, attribute
+from locuscore.report._attribution import (
+    MOST_ORDERS,
+    MOST_SIGNALS,
+    Attribution,
+    attribute,
+    rows_explained,
+)
 from locuscore.report._counts import ExplorerCounts, GroupCounts
 from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
 from locuscore.report._laws import (
@@ -144,7 +150,7 @@ class Summary:
             "bounds": pictures.bounds(alpha, bound),
         }
         plain: dict[str, Any] = _finite(found | self._rows())
-        return plain | {"explorer": self._explorer(archive)}  # large, and finite throughout
+        return plain | {"explorer": self._explorer(archive)}  # large, and made of plain numbers
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
@@ -166,6 +172,8 @@ class Summary:
         if groups is None:
             return None
         labels = as_array(groups)
+        if labels.dtype.kind in "mM":
+            labels = labels.astype(f"{labels.dtype.kind}8[us]")  # finer ones would become integers
         if labels.shape != (n,):
             raise ValueError(
                 f"groups must hold one label per row, {n} in all; got shape {labels.shape}."
@@ -181,7 +189,7 @@ class Summary:
                 proven = proven | {"passed": grid.passed.tolist()}
             threshold = {
                 "score": str(rule.score),
-                "thresholds": grid.thresholds.tolist(),
+                "thresholds": _finite(grid.thresholds.tolist()),
                 "accepted": counts.accepted_by_score.tolist(),
                 "bad": counts.bad_by_score.tolist(),
                 "certified": proven,
@@ -218,14 +226,19 @@ class Summary:
         return pictures.curves(self.grid.tau, loss, scores, self._forest_seed)
 
     def _rows(self) -> dict[str, Any]:
-        entries = [*self.extremes.riskiest, *self.extremes.safest]
-        attribution = self._attribute(entries)
+        riskiest, safest = self.extremes.riskiest, self.extremes.safest
+        entries, n = [*riskiest, *safest], len(riskiest)
+        room = rows_explained(len(entries[0].signals))
+        explained = [*range(n)[: (room + 1) // 2], *range(n, len(entries))[: room // 2]]
+        attribution = self._attribute([entries[i] for i in explained])
         columns, table = _table(self.scorer, entries)
-        rows = []
-        for i, (entry, values) in enumerate(zip(entries, table, strict=True)):
-            reasons = [] if attribution is None else self._reasons(entry, attribution.values[i])
-            rows.append({"row": entry.label, "values": values, "reasons": reasons})
-        n = len(self.extremes.riskiest)
+        rows = [
+            {"row": entry.label, "values": values, "reasons": []}
+            for entry, values in zip(entries, table, strict=True)
+        ]
+        if attribution is not None:
+            for i, parts in zip(explained, attribution.values, strict=True):
+                rows[i]["reasons"] = self._reasons(entries[i], parts)
         shown = {"columns": columns, "riskiest": rows[:n], "safest": rows[n:]}
         return {"rows": shown, "attribution": self._importance(attribution)}
 

@@ -7,10 +7,12 @@ import numpy as np
 from locuscore._calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._codec import library_versions
 from locuscore._protocols import FloatArray
+from locuscore._rules import FlagRule
 from locuscore._scorer import Scorer
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
+MOST_LETTERS = 300  # of a name or a cell
 
 
 def guarantee(scorer: Scorer) -> dict[str, Any]:
@@ -20,7 +22,8 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     for alpha in scorer.alphas:
         text = (
             f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {n2:,} calibration "
-            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows (Theorem 1)."
+            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows, on average "
+            "over the draw of those calibration rows (Theorem 1)."
         )
         if conformal_rank(n2, alpha) > n2:
             text += " But " + too_few_rows(n2, alpha, scorer.locus.support_.high)
@@ -28,10 +31,7 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     if rule is None:
         sentences.append("There is no rule: which rows to accept is up to the reader.")
     else:
-        sentences.append(
-            f"Rule: accept a row if its {rule.score} is at most {rule.threshold:.6g}. "
-            f"{rule.guarantee}"
-        )
+        sentences.append(f"Rule: {_accepted(rule)}. {rule.guarantee}")
         if rule.assumptions:
             sentences.append("The rule assumes: " + "; ".join(rule.assumptions) + ".")
     sentences.append(
@@ -41,6 +41,14 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     )
     standing = "none" if rule is None else rule.standing
     return {"card": scorer.card, "standing": standing, "sentences": sentences}
+
+
+def _accepted(rule: FlagRule) -> str:
+    if rule.threshold == -np.inf:
+        return f"no threshold on the {rule.score} was found, so accept nothing"
+    if rule.threshold == np.inf:
+        return f"accept every row with a finite {rule.score}"
+    return f"accept a row if its {rule.score} is at most {rule.threshold:.6g}"
 
 
 def facts(
@@ -102,8 +110,11 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
         f"{c['covered']:,} of {c['n']:,} test losses ({c['rate']:.2%}) are within their bound at "
         f"alpha = {c['alpha']:g}"
     )
-    if c["low"] == c["high"] == 1.0 and c["agrees"]:
-        return text + "; with so few calibration rows the bound is the top of the support."
+    if c["expected"] == 1.0 and c["agrees"]:  # at no other bound
+        return text + (
+            ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
+            "largest loss there can be."
+        )
     between = f"between {c['low']:.2%} and {c['high']:.2%}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
@@ -139,6 +150,11 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
     else:
         shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
     return f"{text} These are uneven (p = {p_value:.2g}): {shape}."
+
+
+def shortened(text: str) -> str:
+    """A name or a cell without its end if it is very long: a page is no place for documents."""
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\u2026"
 
 
 def _percent(share: float) -> str:

@@ -18,7 +18,7 @@ const scoreKind = (score) =>
 /** Whether a point is what the archive's own rule does; printed numbers have six digits. */
 function isOwnRule(data, state) {
   const t = data.explorer.threshold;
-  if (!t || t.thresholds[t.start] === null) return false;
+  if (!t) return false;
   if (state.mode === "threshold") return state.threshold === t.start;
   const same = (a, b) => Math.abs(a - b) <= 1e-5 * Math.abs(b);
   const printed = Number(t.score.split("=").pop());

@@ -49,7 +49,12 @@ function standing(data, state) {
   }
   const c = e.threshold.certified;
   const no = (reason) => ({ certified: false, why: `${reason} The figures are ${measured}.` });
+  if (!c && data.guarantee.standing === "certificate") {
+    return no("The certificate of this archive is not about the share of bad rows among all that " +
+      "are accepted; see what is guaranteed.");
+  }
   if (!c) return no("The rule of this archive has no certificate.");
+  if (thresholdValue(e.threshold, state.threshold) === -Infinity) return no("This accepts nothing.");
   if (!isCertified(e, state)) {
     return no(c.passed[state.threshold]
       ? `The certificate is for tau of at least ${money(c.tau)}.`
@@ -219,7 +224,7 @@ function pointChart(data, state) {
   const key = legend([
     { name: "all settings of the second slider", line: "line blue" },
     { name: "chosen, with interval", style: "chosen", shape: "circle", line: null },
-    ...(e.threshold && e.threshold.certified
+    ...(e.threshold?.certified?.passed.some(Boolean)
       ? [{ name: "certified", line: "certified-line" }] : []),
   ]);
   const made = chart("Trade-off at this tau", description, 280, paint, null, key);

@@ -18,6 +18,9 @@ function themeButton() {
   return button;
 }
 
+/** Whether a bound is the largest loss there can be, which every loss is within. */
+const isTrivial = (c) => c.expected === 1 && c.agrees;
+
 /** The one line a committee looks for: does what was seen agree with what was promised? */
 function verdict(data) {
   const wrong = data.coverage.filter((c) => !c.agrees);
@@ -26,17 +29,21 @@ function verdict(data) {
     return { kind: "plain", text: "Coverage was not measured on these rows." };
   }
   if (!wrong.length) {
-    const c = data.coverage[0];
+    const c = data.coverage.find((part) => !isTrivial(part));
+    if (!c) {
+      return { kind: "warn", text: "Calibration rows are too few for a bound of use: it is the " +
+        "largest loss there can be, so coverage cannot be tested." };
+    }
     return { kind: "good", text: `Held-out coverage agrees with the guarantee: ${percent(c.rate)} ` +
       `of ${count(c.n)} losses lie within their bound, ${level(1 - c.alpha)} was promised.` };
   }
   const low = wrong.filter((c) => c.rate < c.expected);
   if (low.length) {
-    return { kind: "bad", text: "Held-out coverage is lower than the guarantee explains, at " +
-      `${names(low)}: these rows are unlike the calibration rows.` };
+    return { kind: "bad", text: "Held-out coverage is lower than chance explains, at " +
+      `${names(low)}: these rows are probably unlike the calibration rows.` };
   }
   return { kind: "warn", text: `Held-out coverage is higher than expected, at ${names(wrong)}: the ` +
-    "bounds hold, but they are wider than they need be." };
+    "bounds hold, but they are wider than they need be, or losses tie." };
 }
 
 const ICONS = { good: "\u2713", bad: "!", warn: "!", plain: "\u2013" };

@@ -1,8 +1,11 @@
 // The riskiest and the safest rows: sorted by any column, filtered by any text.
 
+/** Bounds and scores are never missing: null stands for infinity. */
+const isUnlimited = (column) => column.role === "bound" || column.role === "score";
+
 /** A cell as text; numbers of features are not grouped, for years and codes are among them. */
 function cellText(value, column, format = number) {
-  if (value === null || value === undefined) return column.role === "bound" ? INFINITE : NO_NUMBER;
+  if (value === null || value === undefined) return isUnlimited(column) ? INFINITE : NO_NUMBER;
   if (typeof value === "boolean") {
     return column.role === "flag" ? (value ? "flagged" : "accepted") : value ? "yes" : "no";
   }
@@ -24,10 +27,10 @@ function shortText(text, most) {
 
 const byText = new Intl.Collator(LOCALE, { numeric: true });
 
-/** Order of two cells, ascending: an unlimited bound is above all, other missing cells come last. */
+/** Order of two cells, ascending: what is unlimited is above all, other missing cells come last. */
 function compareCells(a, b, column, direction) {
   const missing = (v) => v === null || v === undefined;
-  if (column.role !== "bound" && (missing(a) || missing(b))) return missing(a) - missing(b);
+  if (!isUnlimited(column) && (missing(a) || missing(b))) return missing(a) - missing(b);
   if (column.kind === "number") {
     const [x, y] = [a, b].map((v) => (missing(v) ? Infinity : Number(v)));
     return x === y ? 0 : direction * (x < y ? -1 : 1);
@@ -102,7 +105,7 @@ function rowsTable(data) {
       cellText(value, keys[i], shownAs[i]));
     const flag = (text, i) => (columns[i].role === "flag"
       ? make("span", { class: text.startsWith("flag") ? "flag flagged" : "flag" }, text)
-      : shortText(text, 60));
+      : columns[i].kind === "number" ? text : make("div", { class: "words" }, shortText(text, 60)));
     return make("tr", {}, make("th", { scope: "row" }, shortText(name, 18)),
       around(rest.map((text, i) => make("td", { class: cellClass(columns[i]) }, flag(text, i))),
         () => make("td", {}, chips(row.reasons ?? [], what))));

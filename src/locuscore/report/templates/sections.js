@@ -3,19 +3,29 @@ const STANDINGS = {
   theorem: ["Theorem", "holds for a rule fixed in advance, in finite samples"],
   certificate: ["Certificate", "proven from data, in finite samples"],
   heuristic: ["Heuristic", "tuned on data, nothing is guaranteed for the rule"],
+  nothing: ["Accepts nothing", "no threshold was found; the bounds keep their guarantee"],
   none: ["Bounds only", "there is no flag rule in this archive"],
 };
 
 function guarantee(data) {
   const g = data.guarantee;
-  const [name, words] = STANDINGS[g.standing] ?? [g.standing, ""];
-  const kind = g.standing === "certificate" || g.standing === "theorem" ? "good" : "plain";
+  const t = data.explorer?.threshold;
+  const standing = t && thresholdValue(t, t.start) === -Infinity ? "nothing" : g.standing;
+  const [name, words] = STANDINGS[standing] ?? [standing, ""];
+  const kind = standing === "certificate" || standing === "theorem" ? "good" : "plain";
   return section("guarantee", "What is guaranteed", null,
     make("p", { class: "verdict" }, make("strong", { class: `badge ${kind}` }, name), words),
     make("ul", { class: "sentences" }, g.sentences.map((text) => make("li", {}, text))),
     make("details", {}, make("summary", {}, "The guarantee card as text"),
       make("pre", { class: "card-text", tabindex: 0, role: "group",
         "aria-label": "Guarantee card" }, g.card)));
+}
+
+/** More coverage than expected is no breach: only too little disagrees with the guarantee. */
+function coverageBadge(c) {
+  const [kind, text] = isTrivial(c) ? ["plain", "no test"] : c.agrees ? ["good", "agrees"]
+    : c.rate < c.low ? ["bad", "too low"] : ["warn", "higher"];
+  return make("strong", { class: `badge ${kind}` }, text);
 }
 
 function coverage(data) {
@@ -41,8 +51,7 @@ function coverage(data) {
   const words = rows.map((r) => r.sentence).join(" ");
   return section("coverage", "Does the coverage agree?", null,
     make("ul", { class: "sentences" }, rows.map((r) =>
-      make("li", {}, make("strong", { class: `badge ${r.agrees ? "good" : "bad"}` },
-        r.agrees ? "agrees" : "disagrees"), r.sentence))),
+      make("li", {}, coverageBadge(r), r.sentence))),
     chart("Coverage on the test rows", words, height, paint, table, key).element);
 }
 
