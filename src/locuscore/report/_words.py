@@ -99,12 +99,12 @@ def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
 
 def _coverage_sentence(c: dict[str, Any]) -> str:
     text = (
-        f"{c['covered']:,} of {c['n']:,} test losses ({c['rate']:.2%}) are within their bound at "
-        f"alpha = {c['alpha']:g}"
+        f"{c['covered']:,} of {c['n']:,} test losses ({_exact(c['rate'])}) are within their bound "
+        f"at alpha = {c['alpha']:g}"
     )
     if c["low"] == c["high"] == 1.0 and c["agrees"]:
         return text + "; with so few calibration rows the bound is the top of the support."
-    between = f"between {c['low']:.2%} and {c['high']:.2%}"
+    between = f"between {_exact(c['low'])} and {_exact(c['high'])}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
     if c["rate"] < c["low"]:
@@ -139,6 +139,11 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
     else:
         shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
     return f"{text} These are uneven (p = {p_value:.2g}): {shape}."
+
+
+def _exact(share: float) -> str:
+    """Two decimals always, so that a coverage and its interval can be compared."""
+    return f"{100 * share:.2f} %"
 
 
 def _percent(share: float) -> str:
