@@ -159,6 +159,11 @@ def report_batches(
     few thousand rows like all of them: the grid of tolerances goes through their losses. Without
     it the first batches with 2,000 rows or more serve, so a stream should not be sorted.
     """
+    if not isinstance(scorer, Scorer):
+        raise TypeError(
+            "a report is about a Scorer, such as Scorer(locus) or Scorer(locus, rule); got "
+            f"{type(scorer).__name__}."
+        )
     stream = (Batch(*batch) for batch in batches)
     first: list[Batch] = []
     if pilot is None:
