@@ -245,7 +245,7 @@ def test_a_list_is_a_set_of_values_and_a_tuple_an_interval():
 def test_cost_is_compared_with_the_classes_of_the_predictor(classes):
     X, y, g = classes
     with pytest.raises(
-        ValueError, match="the cost matrix has 2 classes, but the predictor knows 3"
+        ValueError, match="the cost matrix has 2 classes, but the predictor knows 3: \\['ant', "
     ):
         fitted(cost([[0, 4], [1, 0]]), g, X, y)
     with pytest.raises(ValueError, match="has 2 classes, but `classes` 3"):

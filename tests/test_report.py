@@ -393,7 +393,7 @@ def test_riskiest_and_safest_rows_are_those_of_the_bound(found, locus, labelled)
     order = sorted(range(400), key=lambda i: (bound[i], tail[i], i))
     falling = sorted(range(400), key=lambda i: (-bound[i], -tail[i], i))
     names = [part["key"] for part in found["rows"]["columns"]]
-    assert names[:5] == ["prediction", "bound", "loss", "score", "flag"]
+    assert names[:4] == ["prediction", "bound", "loss", "flag"]  # the score is this bound
     for shown, expected in (("safest", order), ("riskiest", falling)):
         entries = found["rows"][shown]
         assert [entry["row"] for entry in entries] == [str(i) for i in expected[:25]]
@@ -403,6 +403,13 @@ def test_riskiest_and_safest_rows_are_those_of_the_bound(found, locus, labelled)
             assert_close([cells["bound"], cells["loss"]], [bound[i], z[i]], rtol=1e-12)
             assert cells["flag"] == ("accept" if bound[i] <= 0.7 else "flag")
             assert_close([cells[f"feature_{j}"] for j in range(3)], X[i])
+
+
+@pytest.mark.parametrize("score", [Score.bound(0.2), Score.tail(0.7)])
+def test_a_score_that_is_not_the_bound_shown_has_its_own_column(score, locus, labelled):
+    rule = FlagRule(score, 0.5, "heuristic", "none", ())
+    columns = report(Scorer(locus, rule), *labelled, created=DAY).summary["rows"]["columns"]
+    assert {part["key"]: part["name"] for part in columns}["score"] == str(score)
 
 
 class AdditiveEngine(BaseEstimator):
@@ -685,6 +692,8 @@ def test_other_frames_give_the_same_summary(kind, labelled):
 def test_bad_input_is_told(locus, labelled):
     X, y = labelled
     scorer = Scorer(locus)
+    with pytest.raises(TypeError, match=r"about a Scorer.*got Locus"):
+        report(scorer.locus, X, y)
     with pytest.raises(ValueError, match="needs the true values y"):
         report(scorer, X)
     with pytest.raises(ValueError, match="not both"):

@@ -145,7 +145,7 @@ def test_an_infinite_bound_is_said_once_and_flagged():
     X, y = rows(60)
     locus = fitted(X, y)
     rule = locus.tau_rule(tau=1.0, alpha=0.001)
-    with pytest.warns(LocusWarning, match=r"30 calibration rows are too few for alpha = 0\.001"):
+    with pytest.warns(LocusWarning, match=r"30 .* alpha = 0\.001: the bound is infinite"):
         scorer = Scorer(locus, rule, alphas=(0.5, 0.001))
     out = scorer(X)  # warnings are errors here
     assert np.isinf(out["bound_0.001"]).all()
@@ -164,6 +164,18 @@ def test_wrong_settings_are_refused():
         Scorer(locus, alphas=(1.0,))
     with pytest.raises(ValueError, match="cannot compute"):
         Scorer(locus, match_acceptance(y, 0.5))
+    with pytest.raises(TypeError, match=r"needs a fitted Locus.*got LinearRegression"):
+        Scorer(LinearRegression().fit(X, y))
+    with pytest.raises(TypeError, match=r"rule must be a FlagRule.*got tuple"):
+        Scorer(locus, (0.1,))
+    with pytest.raises(TypeError, match=r"rule must be a FlagRule.*got float"):
+        locus.accepts(X, 0.1)
+
+
+def test_saving_into_a_folder_that_is_not_there_names_it(scorer, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*models to write g\.locus"):
+        scorer.save(tmp_path / "models" / "g.locus")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_array_of_another_width_is_refused(scorer):

@@ -57,6 +57,8 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> No
     Whatever fails before that leaves the old file as it was, and no other.
     """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in.")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

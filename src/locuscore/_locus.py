@@ -28,7 +28,14 @@ from locuscore._numeric import row_blocks, smallest_scale
 from locuscore._predictor import check_predictor, n_outputs, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
-from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
+from locuscore._rules import (
+    FlagRule,
+    Score,
+    check_rule,
+    check_score,
+    not_from_calibration,
+    tau_rule,
+)
 from locuscore._score_functions import LawFunction, bounds, exceedances, score_function
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import some_rows, split_rows
@@ -262,6 +269,7 @@ class Locus(BaseEstimator):
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
+        check_rule(rule)
         values = as_array(self.scores(X, rule.score))
         return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
 

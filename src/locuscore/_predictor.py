@@ -141,7 +141,7 @@ def _cost_classes(loss: Loss, predictor: Any) -> Any:
     if classes is not None and len(classes) != loss.n_classes:
         raise ValueError(
             f"the cost matrix has {loss.n_classes} classes, but the predictor knows "
-            f"{len(classes)}: {list(classes)}."
+            f"{len(classes)}: {np.asarray(classes).tolist()}."
         )
     return classes
 

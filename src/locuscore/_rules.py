@@ -228,6 +228,16 @@ class FlagRule:
             raise TypeError(f"this describes no rule: {error}") from error
 
 
+def check_rule(rule: Any) -> FlagRule:
+    """Return a rule; a threshold alone does not say which score it belongs to."""
+    if not isinstance(rule, FlagRule):
+        raise TypeError(
+            "rule must be a FlagRule, such as locus.certify(tau, eta, delta) or "
+            f"locus.tau_rule(tau, alpha) returns; got {type(rule).__name__}."
+        )
+    return rule
+
+
 def tau_rule(
     tau: float, alpha: float, *, n_calibration: int | None = None, level: float | None = None
 ) -> FlagRule:

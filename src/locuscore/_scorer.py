@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._archive import checked, read_archive, write_archive
-from locuscore._calibration import conformal_rank, smallest_n
+from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
 from locuscore._locus import Locus
 from locuscore._predictor import predict
 from locuscore._protocols import FloatArray, Rows
-from locuscore._rules import FlagRule, Score
+from locuscore._rules import FlagRule, Score, check_rule
 from locuscore._state import decode_locus, encode_locus
 from locuscore._validation import LocusWarning, check_alpha
 
@@ -64,12 +64,17 @@ class Scorer:
     alphas: Sequence[float] = (0.1,)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.locus, Locus):
+            raise TypeError(
+                "a Scorer needs a fitted Locus, such as Locus(g).fit(X, y); got "
+                f"{type(self.locus).__name__}."
+            )
         check_is_fitted(self.locus)
         alphas = tuple(float(alpha) for alpha in np.atleast_1d(check_alpha(self.alphas)))
         if len(set(alphas)) < len(alphas):
             raise ValueError(f"each alpha is one column; got {alphas}.")
         object.__setattr__(self, "alphas", alphas)
-        if self.rule is not None and self.rule.score.kind == "other":
+        if self.rule is not None and check_rule(self.rule).score.kind == "other":
             raise ValueError(
                 f"the rule thresholds {self.rule.score}, which a Locus cannot compute; a Scorer "
                 "needs a rule on its bound, exceedance or tail."
@@ -210,9 +215,5 @@ class Scorer:
     def _warn_if_too_few(self) -> None:
         n, smallest = len(self.locus.tails_), min(self.alphas)
         if conformal_rank(n, smallest) > n:
-            warnings.warn(
-                f"{n} calibration rows are too few for alpha = {smallest:g}: its bound is the top "
-                f"of the support for every row. At least {smallest_n(smallest)} are needed.",
-                LocusWarning,
-                stacklevel=4,
-            )
+            text = too_few_rows(n, smallest, self.locus.support_.high)
+            warnings.warn(text, LocusWarning, stacklevel=4)

@@ -161,7 +161,8 @@ def report_batches(
     """
     if not isinstance(scorer, Scorer):
         raise TypeError(
-            f"a report is about a Scorer, such as Scorer(locus, rule); got {type(scorer).__name__}."
+            "a report is about a Scorer, such as Scorer(locus) or Scorer(locus, rule); got "
+            f"{type(scorer).__name__}."
         )
     stream = (Batch(*batch) for batch in batches)
     first: list[Batch] = []

@@ -10,6 +10,7 @@ import numpy as np
 from locuscore._frames import as_frame, column, column_names, n_rows, take_rows
 from locuscore._predictor import predict
 from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._rules import Score
 from locuscore._scorer import Scorer
 from locuscore._validation import is_missing
 from locuscore.report._laws import Block
@@ -90,7 +91,8 @@ class Extremes:
             cells |= {"bound": float(block.bounds[i, 0]), "loss": float(block.losses[i])}
             if block.score is not None and self.scorer.rule is not None:
                 score, rule = block.score[[i]], self.scorer.rule
-                cells["score"] = float(score[0])
+                if rule.score != Score.bound(self.scorer.alphas[0]):  # that is the bound again
+                    cells["score"] = float(score[0])
                 cells["flag"] = "accept" if rule.accepts(score, rule.score)[0] else "flag"
             key = (float(block.bounds[i, 0]), float(block.tail[i]), self.n_seen + int(i))
             found.append(Entry(key, labels[k], cells, list(features[k]), block.signals[i].copy()))

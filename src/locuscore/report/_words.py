@@ -107,15 +107,15 @@ def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
 
 def _coverage_sentence(c: dict[str, Any]) -> str:
     text = (
-        f"{c['covered']:,} of {c['n']:,} test losses ({c['rate']:.2%}) are within their bound at "
-        f"alpha = {c['alpha']:g}"
+        f"{c['covered']:,} of {c['n']:,} test losses ({_exact(c['rate'])}) are within their bound "
+        f"at alpha = {c['alpha']:g}"
     )
     if c["expected"] == 1.0 and c["agrees"]:  # at no other bound
         return text + (
             ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
             "largest loss there can be."
         )
-    between = f"between {c['low']:.2%} and {c['high']:.2%}"
+    between = f"between {_exact(c['low'])} and {_exact(c['high'])}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
     if c["rate"] < c["low"]:
@@ -155,6 +155,11 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
 def shortened(text: str) -> str:
     """A name or a cell without its end if it is very long: a page is no place for documents."""
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\u2026"
+
+
+def _exact(share: float) -> str:
+    """Two decimals always, so that a coverage and its interval can be compared."""
+    return f"{100 * share:.2f} %"
 
 
 def _percent(share: float) -> str:

@@ -155,7 +155,7 @@ def _named(rows: Sequence[Any], schema: Schema) -> Columns:
             found = "; ".join(
                 f"{what}: {sorted(cols)[:10]}" for what, cols in parts.items() if cols
             )
-            raise RefusalError(422, f"row {i} has not the columns of the model; {found}.")
+            raise RefusalError(422, f"row {i} does not have the columns of the model; {found}.")
     return [[row[name] for row in rows] for name in names]
 
 
