@@ -698,8 +698,6 @@ def test_bad_input_is_told(locus, labelled):
         report(scorer, X)
     with pytest.raises(ValueError, match="not both"):
         report(scorer, X, y, losses=np.abs(y))
-    with pytest.raises(TypeError, match=r"such as Scorer\(locus, rule\); got Locus"):
-        report(locus, X, y)
     with pytest.raises(ValueError, match="one entry per row"):
         report(scorer, X, y[:-1])
     with pytest.raises(ValueError, match="NaN or missing"):

@@ -5,12 +5,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from helpers import assert_close
 from locuscore import KNNGamma, Locus
 from locuscore._distribution import LossDistribution
 from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale, default_engine
+from locuscore.engines._boosting import BoostedTrees
 
 
 def boosted(**parameters):
@@ -212,3 +214,18 @@ def test_one_draw_engines_say_how_to_use_gamma(rng):
     locus = Locus(lambda X: X[:, 0], engine=ENGINES["Scale"], gamma=KNNGamma(k=5))
     with pytest.raises(ValueError, match="Bagged"):
         locus.fit_losses(S, S[:, 0])
+
+
+@pytest.mark.parametrize(("n", "n_threads"), [(30_000, 1), (30_001, 2)])
+def test_small_boosted_trees_take_one_thread_and_give_it_back(n, n_threads, monkeypatch):
+    def threads():
+        return {part["num_threads"] for part in threadpool_info() if part["user_api"] == "openmp"}
+
+    seen = []
+    monkeypatch.setattr(
+        HistGradientBoostingRegressor, "fit", lambda *_, **__: seen.append(threads())
+    )
+    with threadpool_limits(2, user_api="openmp"):
+        BoostedTrees().fit(np.zeros((n, 1)), np.zeros(n))
+        assert threads() == {2}
+    assert seen == [{n_threads}]
