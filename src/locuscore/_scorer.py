@@ -102,7 +102,8 @@ class Scorer:
         shares = ", ".join(f"{alpha:g}" for alpha in self.alphas)
         return (
             f"Over new rows exchangeable with the {len(self.locus.tails_)} calibration rows, the "
-            f"loss exceeds its bound for at most the share alpha = {shares} (Theorem 1)."
+            f"loss exceeds its bound for at most the share alpha = {shares}, on average over the "
+            "draw of these rows (Theorem 1)."
         )
 
     def save(self, path: str | Path) -> None:
