@@ -1,5 +1,8 @@
 """What several test files share: exact comparisons and exact statistical tests."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 from scipy.stats import binomtest
 
@@ -17,3 +20,10 @@ def assert_binomial(successes, trials, probability, alternative="two-sided"):
         f"{successes} of {trials} = {successes / trials:.4f} against {probability:.4f}, "
         f"p = {p_value:.2g}"
     )
+
+
+def shown_block(page, words):
+    """Return the block of a page of docs/ that is not run as it stands and holds these words."""
+    text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S) if words in b]
+    return block

@@ -1,7 +1,8 @@
 """README.md and docs/: code runs, commands and links are real, every public name is there.
 
 Blocks of `python` run in order, page by page, and so do the commands of `sh` blocks. Blocks of `py`
-are shown only: they need a package, a server or a cluster that the tests do not have.
+are shown only: those of the service and of Spark run in the tests of these, and NannyML, Ray and
+Dask are not among the packages that the tests have.
 """
 
 import ast

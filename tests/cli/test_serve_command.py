@@ -12,22 +12,35 @@ import numpy as np
 import pytest
 
 from archives_for_tests import rows, small_scorer
+from helpers import shown_block
 from locuscore.__main__ import main
 
 pytestmark = pytest.mark.extra
 
 
-def test_an_archive_is_served_until_told_to_stop(tmp_path):
+def command_line(path):
+    return ["-m", "locuscore", "serve", str(path), "--port", "0"]
+
+
+def block_of_the_docs(path):
+    block = shown_block("production.md", "serve(")
+    return ["-c", block.replace('"prices.locus", port=8000', f"{str(path)!r}, port=0")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"), [(command_line, "secret"), (block_of_the_docs, "...")]
+)
+def test_an_archive_is_served_until_told_to_stop(arguments, key, tmp_path):
     scorer, path = small_scorer(), tmp_path / "guard.locus"
     scorer.save(path)
     X, _ = rows(3, seed=5)
-    command = [sys.executable, "-m", "locuscore", "serve", str(path), "--port", "0"]
-    environment = os.environ | {"LOCUSCORE_API_KEY": "secret"}
+    command = [sys.executable, *arguments(path)]
+    environment = os.environ | {"LOCUSCORE_API_KEY": key}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             log = iter(process.stderr.readline, "")
             address = next(m[0] for line in log if (m := re.search(r"http://[\d.]+:\d+", line)))
-            headers = {"Content-Type": "application/json", "Authorization": "Bearer secret"}
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
             body = dumps({"rows": X.tolist()}).encode()
             answer = loads(urlopen(Request(f"{address}/score", body, headers), timeout=30).read())
         finally:

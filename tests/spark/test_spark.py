@@ -15,6 +15,7 @@ import pytest
 
 import locuscore
 from archives_for_tests import LOSS_MODELS, two_outputs
+from helpers import shown_block
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
 from service_for_tests import frame, frame_scorer
@@ -262,3 +263,15 @@ def test_a_killed_executor_changes_nothing(spark, tmp_path):
     for name, values in expected.items():
         np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=0)
     assert len(list(tmp_path.iterdir())) > 16  # something was done twice
+
+
+def test_the_block_of_the_docs_runs(spark, tmp_path):
+    import pandas as pd
+
+    scorer, (X, table) = frame_scorer(), keyed(60)
+    df = spark.createDataFrame(table.rename(columns={"key": "id"}))
+    target = tmp_path / "scored"  # Spark's own folder is not the test's
+    block = shown_block("production.md", "score_frame").replace('"scored"', repr(str(target)))
+    exec(block, {"scorer": scorer, "df": df})
+    got = pd.read_parquet(target).sort_values("id").reset_index(drop=True)
+    assert_same(got.rename(columns={"id": "key"}), scorer(X))
