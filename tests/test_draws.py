@@ -108,6 +108,9 @@ def test_the_upper_inverse_test_would_notice_the_lower_one():
         def isf(self, level):
             return super().isf(np.broadcast_to(level, self.shape) + 1e-9)
 
+        def joint_isf(self, level):
+            return self.isf(level)
+
     points, top, scale = np.array([[[0.0, 1.0, 3.0, 3.0]]]), np.array([3.0]), np.ones(1)
     assert_upper_inverse(StepDraws(points, top, scale), np.ones(1), 0.01)
     with pytest.raises(AssertionError):

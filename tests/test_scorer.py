@@ -172,6 +172,7 @@ def test_wrong_settings_are_refused():
         locus.accepts(X, 0.1)
 
 
+@pytest.mark.extra
 def test_saving_into_a_folder_that_is_not_there_names_it(scorer, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*models to write g\.locus"):
         scorer.save(tmp_path / "models" / "g.locus")

@@ -275,6 +275,7 @@ def test_progress_shows_rows_and_their_speed(monkeypatch):
 
     from locuscore.cli._terminal import Terminal
 
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal shows no progress
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=80)
     monkeypatch.setattr(Terminal, "_live", lambda _: console)

@@ -47,7 +47,7 @@ from locuscore.cli._options import (
 )
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
 from locuscore.cli._tables import file_format, open_table
-from locuscore.cli._terminal import Terminal, print_plain, size_text
+from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
 
 def fit(
@@ -229,7 +229,7 @@ def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample)
     }
 
     def draw(console: Console) -> None:
-        print_plain(console, scorer.card)
+        print_card(console, scorer.card)
         size = size_text(output.stat().st_size)
         print_plain(
             console,

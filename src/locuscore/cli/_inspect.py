@@ -6,7 +6,7 @@ from rich.console import Console
 
 from locuscore._archive import read_archive
 from locuscore.cli._options import Archive, Debug, Json, Quiet
-from locuscore.cli._terminal import Terminal, print_plain, size_text, two_columns
+from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 
 MOST_FEATURES = 30
 
@@ -21,7 +21,7 @@ def inspect(
     size = archive.stat().st_size
 
     def draw(console: Console) -> None:
-        print_plain(console, manifest["card"])
+        print_card(console, manifest["card"])
         console.print()
         console.print(two_columns({"file": f"{archive} ({size_text(size)})", **_entries(manifest)}))
 

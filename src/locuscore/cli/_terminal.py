@@ -87,6 +87,11 @@ def print_plain(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def print_card(console: Console, card: str) -> None:
+    """Print a guarantee card, which may be one long sentence, within the width of the console."""
+    console.print(card, markup=False, highlight=False)
+
+
 def two_columns(entries: Mapping[str, str]) -> Table:
     """Names on the left, values on the right."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
