@@ -59,13 +59,15 @@ def show(browser, tmp_path):
         page = context.new_page()
         page.on("console", lambda m: errors.append(m.text) if m.type != "log" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
+        from playwright.sync_api import expect
+
         file = tmp_path / f"report-{len(files)}.html"
         file.write_text(page_of(summary), encoding="utf-8")
         files.add(file.as_uri())
         page.goto(file.as_uri())
         if options.get("java_script_enabled", True):
             # Charts are drawn when their width is known.
-            page.wait_for_function("!document.querySelector('.chart:empty')")
+            expect(page.locator(".chart:empty")).to_have_count(0, timeout=30_000)
         return page
 
     yield opened
