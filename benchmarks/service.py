@@ -160,10 +160,10 @@ def arrow(path: Path, scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
 
 def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     """Two executors beside one process, on the same rows."""
-    import pyspark  # noqa: PLC0415
+    import pyspark  # noqa: PLC0415 - one of several parts needs it
     from pyspark.sql import SparkSession  # noqa: PLC0415 - starts nothing unless asked
 
-    from locuscore.spark import score_frame  # noqa: PLC0415
+    from locuscore.spark import score_frame  # noqa: PLC0415 - imports pyspark
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -110,20 +110,20 @@ def test_invert_needs_few_evaluations_beside_zero(root):
 
 @given(st.floats(0.5, 1e6), st.floats(0.45, 0.55))
 def test_invert_finds_a_jump_inside_a_slope(place, level):
-    sf = lambda z: np.where(z < place, 0.6, 0.4) - 1e-3 * np.tanh(z / place)  # noqa: E731
+    sf = lambda z: np.where(z < place, 0.6, 0.4) - 1e-3 * np.tanh(z / place)  # noqa: E731 - one line
     result = invert(sf, as_column([level]), as_column([-place]), as_column([3 * place]))
     assert result[0, 0] == place
 
 
 def test_invert_returns_the_right_end_of_a_flat():
-    sf = lambda z: np.where(z < 1, 1.0, np.where(z < 2, 0.5, 0.0))  # noqa: E731
+    sf = lambda z: np.where(z < 1, 1.0, np.where(z < 2, 0.5, 0.0))  # noqa: E731 - one line
     level = as_column([0.5, 0.6])
     result = invert(sf, level, as_column([0.0, 0.0]), as_column([3.0, 3.0]))
     assert_close(result, [[2.0], [1.0]])
 
 
 def test_invert_without_a_change_of_sign_returns_its_own_end():
-    sf = lambda z: np.exp(-z)  # noqa: E731
+    sf = lambda z: np.exp(-z)  # noqa: E731 - one line
     level = as_column([0.9, 1e-9, 0.0])
     low, high = as_column([1.0, 1.0, 1.0]), as_column([2.0, 2.0, np.inf])
     assert_close(invert(sf, level, low, high), [[1.0], [2.0], [np.inf]])
@@ -134,14 +134,14 @@ def test_raise_until_below_ends_just_above_the_crossing(place, ulps):
     short = place
     for _ in range(ulps):
         short = np.nextafter(short, -np.inf)
-    sf = lambda z: np.where(z < place, 1.0, 0.0)  # noqa: E731
+    sf = lambda z: np.where(z < place, 1.0, 0.0)  # noqa: E731 - one line
     raised = raise_until_below(sf, as_column([0.5]), as_column([short]))[0, 0]
     assert raised >= place
     assert raised - place <= 2 * (place - short)
 
 
 def test_raise_until_below_crosses_the_whole_range_and_leaves_hopeless_levels_alone():
-    sf = lambda z: np.where(z < 1e300, 1.0, 0.0)  # noqa: E731
+    sf = lambda z: np.where(z < 1e300, 1.0, 0.0)  # noqa: E731 - one line
     with np.errstate(over="ignore"):
         raised = raise_until_below(sf, as_column([0.5, 0.0]), as_column([1e-300, 1.0]))
     assert raised[0, 0] >= 1e300
@@ -179,7 +179,7 @@ def _smooth(sf, level, low, high, guess, slope=1.0):
 @pytest.mark.parametrize("slope", [0.1, 0.7, 5.0])
 def test_invert_smooth_finds_a_normal_law_from_anywhere(guess, slope):
     levels = np.array([0.9, 0.5, 0.1, 1e-6])
-    sf = lambda z: ndtr((2.0 - z) / 0.7)  # noqa: E731
+    sf = lambda z: ndtr((2.0 - z) / 0.7)  # noqa: E731 - one line
     for level in levels:
         result, calls = _smooth(sf, [level], -40, 40, guess, slope)
         expected = _bisection(sf, level, np.array([-40.0]), np.array([40.0]))
@@ -202,7 +202,7 @@ def test_invert_smooth_ends_just_right_of_the_crossing(parts, levels, guess):
     """Components may be so narrow that the law is a staircase."""
     location, log_scale, weight = np.array(parts).T
     scale, weight = np.exp(log_scale), weight / weight.sum()
-    sf = lambda z: ndtr((location - z[:, None]) / scale) @ weight  # noqa: E731
+    sf = lambda z: ndtr((location - z[:, None]) / scale) @ weight  # noqa: E731 - one line
     result, _ = _smooth(sf, levels, -60, 60, guess)
     assert (sf(result) < levels).all()
     nearby = 1e-9 * (1 + np.abs(result))

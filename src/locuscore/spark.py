@@ -12,10 +12,10 @@ from locuscore._scorer import Scorer
 require("pyspark", extra="spark")
 pa = require("pyarrow", extra="spark")
 
-from pyspark import cloudpickle  # noqa: E402
-from pyspark.sql import DataFrame  # noqa: E402
-from pyspark.sql.functions import col  # noqa: E402
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
+from pyspark import cloudpickle  # noqa: E402 - after the check
+from pyspark.sql import DataFrame  # noqa: E402 - after the check
+from pyspark.sql.functions import col  # noqa: E402 - after the check
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402 - after the check
 
 __all__ = ["score_frame"]
 

@@ -58,12 +58,12 @@ def test_laws_repeat_in_batches_pickles_and_clones(rng):
         parts = [engine.predict_draws(S[i : i + size]) for i in range(0, 80, size)]
         assert_close(np.vstack([part.location for part in parts]), laws.location, rtol=1e-9)
         assert_close(np.vstack([part.scale for part in parts]), laws.scale, rtol=1e-9)
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - must be left alone
     for copy in (pickle.loads(pickle.dumps(engine)), clone(engine).fit(S, z)):
         assert_close(copy.predict_draws(S).location, laws.location)
         assert_close(copy.predict_draws(S).scale, laws.scale)
     # The caller's generator is left as it was.
-    assert_close(np.random.get_state()[1], before)  # noqa: NPY002
+    assert_close(np.random.get_state()[1], before)  # noqa: NPY002 - must be left alone
 
 
 def test_location_and_scale_are_of_the_same_draw(rng):

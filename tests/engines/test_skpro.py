@@ -92,11 +92,11 @@ def test_marginal_validity(kind, gamma, rng, monkeypatch):
 @each
 def test_a_seed_repeats_a_fit_and_leaves_the_global_one_alone(kind, rng):
     S, z = data(rng, 100)
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 - must be left alone
     first, again = (engine(kind, random_state=5).fit(S, z).predict_draws(S) for _ in range(2))
     level = np.full((100, 1), 0.1)
     assert_close(first.isf(level), again.isf(level))
-    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002 - must be left alone
 
 
 def test_the_laws_are_those_of_the_regressor(rng):

@@ -421,7 +421,7 @@ def test_a_broken_archive_leaves_the_old_model(tmp_path):
 def test_a_predictor_of_your_own_comes_with_the_load(tmp_path):
     from functools import partial
 
-    g = lambda X: X[:, 0]  # noqa: E731
+    g = lambda X: X[:, 0]  # noqa: E731 - one line
     path = tmp_path / "x.locus"
     with pytest.warns(UserWarning, match="left out of the archive"):
         small_scorer(g).save(path)

@@ -139,7 +139,7 @@ def _run_chain(
 
 
 def _seed(seed: int) -> None:
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002 - pymc-bart reads it
 
 
 _seed_compiled = njit(_seed)  # compiled code has a generator of its own
@@ -148,10 +148,10 @@ _seed_compiled = njit(_seed)  # compiled code has a generator of its own
 @contextmanager
 def seeded_globally(seed: int) -> Iterator[None]:
     """Seed the global generators, the only ones pymc-bart 0.11 reads, and give numpy's back."""
-    before = np.random.get_state()  # noqa: NPY002
+    before = np.random.get_state()  # noqa: NPY002 - pymc-bart reads it
     _seed(seed)
     _seed_compiled(seed)
     try:
         yield
     finally:
-        np.random.set_state(before)  # noqa: NPY002
+        np.random.set_state(before)  # noqa: NPY002 - pymc-bart reads it

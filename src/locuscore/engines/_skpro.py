@@ -97,11 +97,11 @@ class FromSkpro(BaseEstimator):
 def _global_seed(seed: int) -> Iterator[None]:
     """Seed numpy's global generator, from which some regressors draw, and put it back after."""
     state = np.random.get_state()  # noqa: NPY002 - theirs, not ours
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002 - skpro reads it
     try:
         yield
     finally:
-        np.random.set_state(state)  # noqa: NPY002
+        np.random.set_state(state)  # noqa: NPY002 - skpro reads it
 
 
 def _seeded_throughout(regressor: Any, seed: int) -> Any:

@@ -6,7 +6,7 @@ for _package in ("fastapi", "uvicorn", "prometheus_client", "pyarrow"):
     require(_package, extra="service")
 
 from locuscore.service._app import create_app  # noqa: E402 - after the check of the extra
-from locuscore.service._server import serve  # noqa: E402
-from locuscore.service._settings import Settings  # noqa: E402
+from locuscore.service._server import serve  # noqa: E402 - after the check of the extra
+from locuscore.service._settings import Settings  # noqa: E402 - after the check of the extra
 
 __all__ = ["Settings", "create_app", "serve"]
