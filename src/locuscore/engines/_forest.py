@@ -14,6 +14,8 @@ from locuscore._random import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
+ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
+N_FIRST_TREES = 25  # of each choice, to compare them by
 
 
 class Forest(BaseEstimator):
@@ -38,8 +40,9 @@ class Forest(BaseEstimator):
     n_points
         Order statistics kept per leaf.
     max_samples
-        Rows that each tree is grown on. None for ``n ** 0.9`` of n, at most 100,000: a falling
-        share, so that leaves hold more rows the more there are.
+        Rows that each tree is grown on. None for the best of ``n ** 0.8``, ``n ** 0.9`` and n by
+        out-of-bag error, at most 100,000: fewer rows make larger leaves, for noisy losses; all of
+        them follow a loss that changes quickly from row to row.
     n_jobs
         Threads for growing and for following the trees.
     random_state
@@ -69,14 +72,7 @@ class Forest(BaseEstimator):
         """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
-        self.forest_ = RandomForestRegressor(
-            self.n_trees,
-            min_samples_leaf=self.min_samples_leaf,
-            max_features=self.max_features,
-            max_samples=min(self.max_samples or _rows_per_tree(len(z)), len(z)),
-            n_jobs=self.n_jobs,
-            random_state=spawn_seeds(self.random_state, 1)[0],
-        ).fit(S, rankdata(z) / len(z))
+        self.forest_ = self._grown(S, rankdata(z) / len(z))
         leaves = self._leaves(S)
         ascending = np.argsort(z, kind="stable")
         tables, first_row = [], 0
@@ -103,10 +99,36 @@ class Forest(BaseEstimator):
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
         return StepDraws(points, flat.max(axis=1), scale)
 
+    def _grown(self, S: FloatArray, ranks: FloatArray) -> RandomForestRegressor:
+        """Grow the trees; without `max_samples`, the first trees of each choice decide."""
+        n = len(ranks)
+        most = min(n, MOST_ROWS_PER_TREE)
+        choices = [self.max_samples] if self.max_samples else [n**power for power in ROWS_PER_TREE]
+        forests = [
+            RandomForestRegressor(
+                self.n_trees,
+                min_samples_leaf=self.min_samples_leaf,
+                max_features=self.max_features,
+                max_samples=rows,
+                n_jobs=self.n_jobs,
+                random_state=spawn_seeds(self.random_state, 1)[0],
+            )
+            for rows in sorted({min(round(choice), most) for choice in choices})
+        ]
+        if len(forests) == 1:
+            return forests[0].fit(S, ranks)
+        rows, n_first = _as_float32(S), min(N_FIRST_TREES, self.n_trees)
+        for forest in forests:
+            forest.set_params(n_estimators=n_first, warm_start=True).fit(S, ranks)
+        errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
+        best = forests[int(np.argmin(errors))]
+        if self.n_trees > n_first:
+            best.set_params(n_estimators=self.n_trees).fit(S, ranks)
+        return best.set_params(warm_start=False)
+
     def _leaves(self, S: FloatArray) -> IntArray:
         """Return the leaf each row reaches in each tree, shape (n, trees)."""
-        with np.errstate(over="ignore"):  # beyond the range of a float32 a row goes right
-            rows = np.ascontiguousarray(S, dtype=np.float32)
+        rows = _as_float32(S)
         leaves = np.empty((len(rows), self.n_trees), dtype=np.int64)
 
         def follow(j: int, tree: Any) -> None:
@@ -118,8 +140,36 @@ class Forest(BaseEstimator):
         return leaves
 
 
-def _rows_per_tree(n: int) -> int:
-    return min(round(n**0.9), MOST_ROWS_PER_TREE)
+def _as_float32(S: FloatArray) -> Any:
+    with np.errstate(over="ignore"):  # beyond the range of a float32 a row goes right
+        return np.ascontiguousarray(S, dtype=np.float32)
+
+
+def _out_of_bag_error(
+    forest: RandomForestRegressor, rows: Any, ranks: FloatArray, n_trees: int
+) -> float:
+    """Mean squared error that `n_trees` such trees would make on new rows, leaves filled by all.
+
+    A row is predicted by the trees that were grown without it, from the other rows of its leaf.
+    The mean of k trees with variance v errs by v / k more than infinitely many would.
+    """
+    n, mean, spread = np.zeros((3, len(ranks)))  # of the predictions of each row, as they come
+    for tree, grown_on in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+        leaf = tree.apply(rows, check_input=False)
+        others_sum = np.bincount(leaf, ranks)[leaf] - ranks
+        others = np.bincount(leaf)[leaf] - 1
+        new = others > 0
+        new[grown_on] = False
+        n[new] += 1
+        step = others_sum[new] / others[new] - mean[new]
+        mean[new] += step / n[new]
+        spread[new] += step**2 * (1 - 1 / n[new])
+    several = n >= 2
+    if not several.any():
+        return np.inf
+    n, mean, spread = n[several], mean[several], spread[several]
+    variance = spread / (n - 1)
+    return float(np.mean((ranks[several] - mean) ** 2 + variance * (1 / n_trees - 1 / n)))
 
 
 def _leaf_points(leaf: IntArray, z: FloatArray, n_points: int) -> tuple[IntArray, FloatArray]:
