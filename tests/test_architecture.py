@@ -18,7 +18,7 @@ LAYERS = [
     {"_numeric", "_calibration", "_counts", "_sequential", "metrics", "_trusted"},
     {"_batch", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
-    {"_losses", "_frames", "_gamma", "_certify", "_score_functions"},
+    {"_losses", "_loss_model", "_frames", "_gamma", "_certify", "_score_functions"},
     {"_groups", "_predictor"},
     {"_signals"},
     {"engines"},

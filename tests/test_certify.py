@@ -310,7 +310,7 @@ def test_thresholds_for_ties_are_a_function_of_d1_alone(tied, fitted):
     other = copy.copy(locus)
     other.calibration_signals_ = np.zeros_like(locus.calibration_signals_)
     other.calibration_losses_ = np.zeros_like(locus.calibration_losses_)
-    known = np.unique(locus._tails(locus.reference_signals_, 0.5))
+    known = np.unique(locus.loss_model_.survival(locus.reference_signals_, 0.5))
     for each in (locus, other):
         assert set(each.certify(0.5, 0.05, 0.1).table["threshold"]) <= set(known)
     assert "own score" in fitted[0].certify(0.8, 0.1, 0.1).evidence["thresholds"]

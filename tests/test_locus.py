@@ -19,7 +19,6 @@ from locuscore import (
     KNNGamma,
     Locus,
     LocusWarning,
-    _locus,
     _numeric,
     _signals,
     pinball,
@@ -485,7 +484,7 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
     locus = quick(g, engine=FirstSignalNormal(seen, n_draws=4), gamma=None).fit(X, y)
     bounds, exceedance = locus.loss_bound(X, [0.5, 0.1]), locus.exceedance(X, 1.0)
     monkeypatch.setattr(_numeric, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
-    monkeypatch.setattr(_locus, "MOST_ROWS_AT_ONCE", 11)
+    monkeypatch.setattr(_signals, "MOST_ROWS_AT_ONCE", 11)
     seen.clear()
     asked.clear()
     assert_close(locus.loss_bound(X, [0.5, 0.1]), bounds, rtol=1e-9)

@@ -430,7 +430,7 @@ def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
     S, B = (locus.signals_(part) for part in (chosen, background))
 
     def log_bound(signals):
-        return np.log(locus._dist(signals).isf(0.2))
+        return np.log(locus.loss_model_.dist(signals).isf(0.2))
 
     values, logs, base, evaluations = shapley(log_bound, S, B, 0)
     first = S[:, 0] - B[:, 0].mean()
@@ -452,7 +452,7 @@ def test_attributions_of_a_forest_add_up_and_average_over_orders(locus, labelled
     S = locus.signals_(labelled[0])
 
     def log_bound(signals):
-        return np.log(locus._dist(signals).isf(0.1))
+        return np.log(locus.loss_model_.dist(signals).isf(0.1))
 
     values, logs, base, _ = shapley(log_bound, S[:7], S[50:60], 3)
     assert_close(values.sum(axis=1), logs - base, atol=1e-12)

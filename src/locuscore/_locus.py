@@ -1,7 +1,7 @@
 """Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -23,8 +23,9 @@ from locuscore._frames import (
     take_rows,
 )
 from locuscore._ladder import ties_heavily
+from locuscore._loss_model import LossModel
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
-from locuscore._numeric import row_blocks, smallest_scale
+from locuscore._numeric import smallest_scale
 from locuscore._predictor import check_predictor, n_outputs, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
@@ -48,10 +49,8 @@ from locuscore._validation import (
     one_alpha,
     one_tau,
 )
-from locuscore.draws import floats_per_row
 from locuscore.engines import resolve_engine
 
-MOST_ROWS_AT_ONCE = 65_536
 MOST_REFERENCE_ROWS = 1_000
 
 
@@ -184,6 +183,11 @@ class Locus(BaseEstimator):
         self.target_name_ = None
         return self._fit(X, check_losses(as_array(z), n_rows(X), "z"))
 
+    @property
+    def loss_model_(self) -> LossModel:
+        """Laws of the loss at given signals, before calibration."""
+        return LossModel(self.engine_, self.gamma_, self.support_, self.floor_)
+
     def predict(self, X: Rows) -> Any:
         """Return g(X): the wrapper can stand where the predictor stood."""
         check_is_fitted(self)
@@ -235,7 +239,7 @@ class Locus(BaseEstimator):
         X = self._check_rows(X)
         if not n_rows(X):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
-        return self._dist(self.signals_(X))
+        return self.loss_model_.dist(self.signals_(X))
 
     def scores(self, X: Rows, score: Score) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
@@ -260,9 +264,9 @@ class Locus(BaseEstimator):
         X = self._check_rows(X)
         function = score_function(scores, self.tails_, self.support_.high)
         out, said = np.empty((n_rows(X), len(scores))), []
-        for start, S in self._signal_blocks(X):
+        for start, S in self.signals_.blocks(X):
             said.append(self.signals_.predictions(S, self.n_features_in_))
-            for rows, dist in self._law_blocks(S, start):
+            for rows, dist in self.loss_model_.blocks(S, start):
                 out[rows] = function(dist)
         found = [part for part in said if part is not None]
         return (np.concatenate(found) if found else None), out
@@ -316,19 +320,13 @@ class Locus(BaseEstimator):
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
         elif chosen.kind == "tail" and chosen.tau is not None:
-            values, z = self._tails(self.calibration_signals_, chosen.tau), self.calibration_losses_
-            known = self._tails(self.reference_signals_, chosen.tau)
+            model, z = self.loss_model_, self.calibration_losses_
+            values = model.survival(self.calibration_signals_, chosen.tau)
+            known = model.survival(self.reference_signals_, chosen.tau)
             other = known if other is None and ties_heavily(known) else other
         else:
             raise ValueError(not_from_calibration(chosen))
         return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
-
-    def _tails(self, S: FloatArray, tau: float) -> FloatArray:
-        """``P(Z > tau | x)`` of rows given by their signals."""
-        out = np.empty(len(S))
-        for rows, dist in self._law_blocks(S):
-            out[rows] = dist.sf(np.full(rows.stop - rows.start, tau))
-        return out
 
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
@@ -360,22 +358,8 @@ class Locus(BaseEstimator):
 
     def _calibrate(self, X_cal: Rows, z_cal: FloatArray) -> None:
         self.calibration_losses_ = z_cal
-        self.calibration_signals_ = np.vstack([S for _, S in self._signal_blocks(X_cal)])
-        tails = np.empty(len(z_cal))
-        for rows, dist in self._law_blocks(self.calibration_signals_):
-            z = z_cal[rows]
-            tails[rows] = dist.tail(z)
-            # Free and deterministic: each row is covered at its own level, so k are at every alpha.
-            broken = ~((tails[rows] >= 0) & (tails[rows] <= 1))
-            own = dist.isf(np.where(broken, 0.0, tails[rows]))
-            missed = broken | (z > own + 1e-9 * np.abs(z))
-            if missed.any():
-                raise RuntimeError(
-                    f"the laws of {type(self.engine_).__name__} are inconsistent: isf(sf) falls "
-                    f"below the loss for {int(missed.sum())} of {len(z)} calibration rows, or sf "
-                    "is no probability. Run locuscore.testing.check_engine on it."
-                )
-        self.tails_ = np.sort(tails)
+        self.calibration_signals_ = np.vstack([S for _, S in self.signals_.blocks(X_cal)])
+        self.tails_ = np.sort(self.loss_model_.tails(self.calibration_signals_, z_cal))
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
         if reset:
@@ -395,33 +379,6 @@ class Locus(BaseEstimator):
         if conformal_rank(n, alpha) > n:
             warnings.warn(too_few_rows(n, alpha, self.support_.high), LocusWarning, stacklevel=3)
 
-    def _dist(self, S: FloatArray) -> LossDistribution:
-        draws = self.engine_.predict_draws(S)
-        gamma = None if self.gamma_ is None else self.gamma_.predict(S)
-        if gamma is not None and draws.shape[1] == 1:
-            raise ValueError(
-                f"gamma needs several draws per row, but {type(self.engine_).__name__} gives one; "
-                "use engines.Bagged(engine, n_draws=20), or Forest."
-            )
-        return LossDistribution(draws, gamma, self.support_, self.floor_)
-
-    def _signal_blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
-        """Signals of consecutive rows, with the position of the first."""
-        for rows in row_blocks(n_rows(X), self.n_features_in_, MOST_ROWS_AT_ONCE):
-            yield rows.start, self.signals_(take_rows(X, rows))
-
-    def _law_blocks(
-        self, S: FloatArray, offset: int = 0
-    ) -> Iterator[tuple[slice, LossDistribution]]:
-        """Laws of the loss for consecutive rows, few enough at a time to bound memory."""
-        width = floats_per_row(self.engine_.predict_draws(S[:1]))
-        for rows in row_blocks(len(S), width):
-            yield slice(offset + rows.start, offset + rows.stop), self._dist(S[rows])
-
-    def _blocks(self, X: Rows) -> Iterator[tuple[slice, LossDistribution]]:
-        for start, S in self._signal_blocks(X):
-            yield from self._law_blocks(S, start)
-
     def _per_row(
         self,
         X: Rows,
@@ -432,6 +389,7 @@ class Locus(BaseEstimator):
         """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
         X = self._check_rows(X)
         out = np.empty((n_rows(X), len(names)))
-        for rows, dist in self._blocks(X):
-            out[rows] = function(dist)
+        for start, S in self.signals_.blocks(X):
+            for rows, dist in self.loss_model_.blocks(S, start):
+                out[rows] = function(dist)
         return like_rows(X, out if ndim else out[:, 0], names)

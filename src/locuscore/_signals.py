@@ -1,15 +1,17 @@
 """The float matrix an engine sees: encoded x, g(x), the spread of g's members."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from locuscore._frames import Encoder, column_names, n_rows, take_rows
+from locuscore._numeric import row_blocks
 from locuscore._predictor import has_members, own_signals
 from locuscore._protocols import FloatArray, Rows
 
+MOST_ROWS_AT_ONCE = 65_536
 SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
 
 
@@ -35,6 +37,11 @@ class Signals:
                 "missing values. Replace it, for instance by NaN."
             )
         return values if self.listen is None else np.hstack([values, self.listen(X)])
+
+    def blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
+        """Signals of consecutive rows, with the position of the first."""
+        for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
+            yield rows.start, self(take_rows(X, rows))
 
     def predictions(self, S: FloatArray, n_features: int) -> FloatArray | None:
         """Return g(x) from the signals of rows with so many features, where it stands in them."""

@@ -120,10 +120,10 @@ def _log_value(locus: Locus, signals: FloatArray, alpha: float, tau: float) -> t
         )
 
     def quantile(S: FloatArray) -> FloatArray:
-        return np.concatenate([dist.isf(level) for _, dist in locus._law_blocks(S)])
+        return np.concatenate([dist.isf(level) for _, dist in locus.loss_model_.blocks(S)])
 
     def tail(S: FloatArray) -> FloatArray:
-        return np.concatenate([dist.sf(tau) for _, dist in locus._law_blocks(S)])
+        return np.concatenate([dist.sf(tau) for _, dist in locus.loss_model_.blocks(S)])
 
     value, seen = quantile, quantile(signals)
     if locus.support_.points is not None or not np.all((seen > 0) & np.isfinite(seen)):

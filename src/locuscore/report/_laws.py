@@ -71,7 +71,7 @@ class Laws:
             raise ValueError("a report takes the true values y or the losses, not both.")
         known = None if losses is None else check_losses(as_array(losses), n, "losses")
         targets = check_labels(self.scorer, y, n) if known is None else np.empty(0)
-        for start, S in locus._signal_blocks(X):
+        for start, S in locus.signals_.blocks(X):
             rows = slice(start, start + len(S))
             part, said = take_rows(X, rows), locus.signals_.predictions(S, locus.n_features_in_)
             if known is None:
@@ -85,7 +85,7 @@ class Laws:
     ) -> Block:
         bounds, score = np.empty((len(S), len(self.own))), np.empty(len(S))
         tails = np.empty((len(S), 3))
-        for at, dist in self.scorer.locus._law_blocks(S):
+        for at, dist in self.scorer.locus.loss_model_.blocks(S):
             found = dist.isf(self.levels)
             bounds[at] = found[:, self.own]
             tails[at] = _tails(dist, z[at], self.tau)

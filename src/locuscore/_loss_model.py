@@ -1,0 +1,62 @@
+"""LossModel: the laws of the loss at rows given by their signals, a few rows at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from locuscore._distribution import Floor, LossDistribution, Support
+from locuscore._numeric import row_blocks
+from locuscore._protocols import FloatArray, GammaModel, LossEngine
+from locuscore.draws import floats_per_row
+
+
+@dataclass(frozen=True)
+class LossModel:
+    """A fitted engine and gamma with the support of the loss: a function of D1 alone."""
+
+    engine: LossEngine
+    gamma: GammaModel | None
+    support: Support
+    floor: Floor
+
+    def dist(self, S: FloatArray) -> LossDistribution:
+        """Laws of all rows at once."""
+        draws = self.engine.predict_draws(S)
+        gamma = None if self.gamma is None else self.gamma.predict(S)
+        if gamma is not None and draws.shape[1] == 1:
+            raise ValueError(
+                f"gamma needs several draws per row, but {type(self.engine).__name__} gives one; "
+                "use engines.Bagged(engine, n_draws=20), or Forest."
+            )
+        return LossDistribution(draws, gamma, self.support, self.floor)
+
+    def blocks(self, S: FloatArray, offset: int = 0) -> Iterator[tuple[slice, LossDistribution]]:
+        """Laws of consecutive rows, few enough at a time to bound memory."""
+        width = floats_per_row(self.engine.predict_draws(S[:1]))
+        for rows in row_blocks(len(S), width):
+            yield slice(offset + rows.start, offset + rows.stop), self.dist(S[rows])
+
+    def survival(self, S: FloatArray, tau: float) -> FloatArray:
+        """``P(Z > tau | x)`` of each row."""
+        out = np.empty(len(S))
+        for rows, dist in self.blocks(S):
+            out[rows] = dist.sf(np.full(rows.stop - rows.start, tau))
+        return out
+
+    def tails(self, S: FloatArray, z: FloatArray) -> FloatArray:
+        """``P(Z >= z | x)`` at the loss of each row, by laws whose inverse covers it there."""
+        tails = np.empty(len(z))
+        for rows, dist in self.blocks(S):
+            tails[rows] = dist.tail(z[rows])
+            # Free and deterministic: each row is covered at its own level, so k are at every alpha.
+            broken = ~((tails[rows] >= 0) & (tails[rows] <= 1))
+            own = dist.isf(np.where(broken, 0.0, tails[rows]))
+            missed = broken | (z[rows] > own + 1e-9 * np.abs(z[rows]))
+            if missed.any():
+                raise RuntimeError(
+                    f"the laws of {type(self.engine).__name__} are inconsistent: isf(sf) falls "
+                    f"below the loss for {int(missed.sum())} of {len(missed)} calibration rows, or "
+                    "sf is no probability. Run locuscore.testing.check_engine on it."
+                )
+        return tails
