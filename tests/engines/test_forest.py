@@ -1,0 +1,91 @@
+"""Forest: how many rows its trees are grown on."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+from sklearn.ensemble import RandomForestRegressor
+
+from locuscore.engines import Forest
+from locuscore.engines._forest import _out_of_bag_error
+
+N = 600
+
+
+def noisy(rng):
+    """A loss whose scale rises slowly: averaging many rows is best."""
+    S = rng.uniform(size=(N, 4))
+    return S, (0.5 + S[:, 0]) * np.abs(rng.normal(size=N))
+
+
+def intricate(rng):
+    """A loss that is known but changes at every step of a fine grid: small leaves are best."""
+    S = np.column_stack([rng.integers(0, 80, N), rng.uniform(size=N)])
+    return S, rng.uniform(size=80)[S[:, 0].astype(int)] + 0.01 * S[:, 1]
+
+
+def grown(S, z, n_trees, max_samples=N):
+    ranks = rankdata(z) / len(z)
+    forest = RandomForestRegressor(
+        n_trees, min_samples_leaf=3, max_features=0.5, max_samples=max_samples, random_state=0
+    )
+    return forest.fit(S, ranks), S.astype(np.float32), ranks
+
+
+def transcribed(forest, rows, ranks, n_trees):
+    """The error row by row, from lists."""
+    leaves = forest.apply(rows)
+    errors = []
+    for i in range(len(ranks)):
+        said = []
+        for t, grown_on in enumerate(forest.estimators_samples_):
+            others = [j for j in np.flatnonzero(leaves[:, t] == leaves[i, t]) if j != i]
+            if i not in set(grown_on) and others:
+                said.append(np.mean(ranks[others]))
+        if len(said) >= 2:
+            variance = np.var(said, ddof=1)
+            error = (ranks[i] - np.mean(said)) ** 2
+            errors.append(error - variance / len(said) + variance / n_trees)
+    return np.mean(errors)
+
+
+@pytest.mark.parametrize("make", [noisy, intricate])
+def test_error_equals_its_transcription(make, rng):
+    S, z = make(rng)
+    forest = grown(S[:80], z[:80], 7, max_samples=50)
+    assert _out_of_bag_error(*forest, 100) == pytest.approx(transcribed(*forest, 100), rel=1e-9)
+
+
+def test_few_trees_foretell_the_error_of_many():
+    ratios = []
+    for seed in range(8):
+        S, z = noisy(np.random.default_rng(seed))
+        few, many = grown(S, z, 25), grown(S, z, 200)
+        truth = _out_of_bag_error(*many, 200)
+        ratios.append([_out_of_bag_error(*few, k) / truth for k in (200, 9)])
+    foretold, of_nine = np.mean(ratios, axis=0)
+    assert foretold == pytest.approx(1, abs=0.01)
+    assert of_nine > 1.02  # nine trees speak of each row; their own error is larger
+
+
+@pytest.mark.parametrize(("make", "wants_all"), [(noisy, False), (intricate, True)])
+def test_the_losses_decide_the_rows_per_tree(make, wants_all, rng):
+    data = [make(rng) for _ in range(5)]
+    rows = [Forest(random_state=0).fit(S, z).forest_.max_samples for S, z in data]
+    assert set(rows) <= {round(N**0.8), round(N**0.9), N}
+    assert (np.median(rows) == N) == wants_all  # one sample of 600 may mislead
+
+
+def test_a_chosen_forest_is_the_one_asked_for(rng):
+    S, z = intricate(rng)
+    chosen = Forest(40, random_state=3).fit(S, z)
+    asked = Forest(40, max_samples=N, random_state=3).fit(S, z)
+    assert len(chosen.forest_.estimators_) == 40
+    np.testing.assert_array_equal(chosen.predict_draws(S).points, asked.predict_draws(S).points)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2, 25, 26])
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_few_trees_and_few_rows(n, n_trees, rng):
+    S, z = noisy(rng)
+    engine = Forest(n_trees, random_state=0).fit(S[:n], z[:n])
+    assert engine.predict_draws(S).points.shape[:2] == (N, n_trees)
