@@ -37,16 +37,13 @@ N_TEST = 20_000
 TARGET, TARGET_N = 0.03, 10_000
 LOCUS_ENGINES: dict[str, Callable[[], Any]] = {
     "Locus": lambda: None,
-    "Ensemble": lambda: engines.Ensemble(
-        [engines.Forest(), engines.QuantileGrid(), engines.Scale()]
-    ),
     "QuantileGrid": engines.QuantileGrid,
     "Scale": engines.Scale,
 }
 
 
 def repeats(n: int) -> int:
-    return 5 if n <= 10_000 else 2
+    return 3 if n <= 10_000 else 1
 
 
 def fit_predictor(kind: str, data: Generator, n: int, seed: int) -> Any:
@@ -158,7 +155,7 @@ def report(there: list[dict[str, Any]]) -> list[str]:
 
 
 def draw(there: list[dict[str, Any]]) -> None:
-    colours = dict(zip(LOCUS_ENGINES, ("#D55E00", "#0072B2", "#999999", "#009E73"), strict=True))
+    colours = dict(zip(LOCUS_ENGINES, ("#D55E00", "#0072B2", "#009E73"), strict=True))
     figure, grid = plt.subplots(2, len(GENERATORS), figsize=(12, 5.6), sharex=True, sharey="row")
     for column, name in enumerate(GENERATORS):
         for row, kind in enumerate(("rule", "forest")):
@@ -182,7 +179,7 @@ def draw(there: list[dict[str, Any]]) -> None:
     figure.supxlabel("labelled rows", fontsize=9)
     figure.supylabel("tail rate above the oracle's, %", fontsize=9)
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
     figure.set_layout_engine("constrained")
     FIGURE.parent.mkdir(exist_ok=True)
     figure.savefig(FIGURE, dpi=110)
