@@ -6,7 +6,7 @@ A "+" in a name means that the model sees g(x) and the spread of g's trees besid
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -121,6 +121,11 @@ def _engine_facts(estimator: Locus) -> dict[str, Any]:
     if hasattr(engine, "split_rhat_"):
         facts["split_rhat"] = float(engine.split_rhat_)
     return facts
+
+
+def on_d1(run: Run) -> Run:
+    """The same method, learning from the rows that our default's engine learns from."""
+    return lambda task: run(replace(task, calibration=task.split("all")[0]))
 
 
 @dataclass(frozen=True)
@@ -250,6 +255,12 @@ def _registry() -> list[Method]:
             run = partial(locus, engine=engine, columns=columns)
             seeds = FEW if seconds > 10 else None
             methods.append(Method(name + end, "engines", run, seconds, n_seeds=seeds))
+    uncalibrated = ("forest mean loss+", "LightGBM mean loss+", "quantile-forest+")
+    methods += [
+        Method(f"{m.name} on D1", "same rows", on_d1(m.run), m.seconds, needs=m.needs)
+        for m in methods
+        if m.name in uncalibrated
+    ]
     more = partial(locus, engine=_bart, columns="all")
     methods.append(Method("BART+", "more", more, 10.0, needs=("stochtree",), n_seeds=FEW))
     more = partial(locus, engine=_mdn, columns="all")
