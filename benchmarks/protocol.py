@@ -83,7 +83,7 @@ class Scores:
     """What a method says of the validation and test rows; small is safe.
 
     `bound` is the number compared with lambda: a loss bound, or any score if `is_bound` is false.
-    `exceedance` has one column per tau, for methods that estimate it.
+    `exceedance` has one column per tau, for methods that estimate how likely a loss above it is.
     """
 
     bound: tuple[np.ndarray, np.ndarray]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from locuscore import Locus, match_acceptance
+from locuscore import Locus, Score, match_acceptance
 from locuscore.engines import Forest, Scale
 
 pytestmark = pytest.mark.extra
@@ -55,9 +55,19 @@ def test_the_default_method_is_the_library_default(task, data):
     direct = Locus(g, calibration_size=task.d2_ours, random_state=0)
     direct.fit(task.calibration.x, task.calibration.y)
     np.testing.assert_allclose(scores.bound[1], direct.loss_bound(task.test.x, 0.1), rtol=1e-12)
-    np.testing.assert_allclose(
-        scores.exceedance[0], direct.exceedance(task.validation.x, task.taus), rtol=1e-12
+    tails = [direct.scores(task.validation.x, Score.tail(tau)) for tau in task.taus]
+    np.testing.assert_allclose(scores.exceedance[0], np.column_stack(tails), rtol=1e-12)
+
+
+def test_tail_probabilities_order_rows_as_exceedances_do_but_tie_fewer(task):
+    from methods import locus
+
+    fine, coarse = (
+        locus(task, lambda: Forest(random_state=0), score=score).exceedance[1][:, 0]
+        for score in (Score.tail, Score.exceedance)
     )
+    assert (np.diff(coarse[np.argsort(fine, kind="stable")]) >= 0).all()
+    assert len(np.unique(fine)) > len(np.unique(coarse))
 
 
 def test_a_shared_engine_is_fitted_once_and_changes_nothing(task):

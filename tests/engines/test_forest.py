@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestRegressor
 
-from locuscore.engines import Forest
+from locuscore.engines import Forest, _forest
 from locuscore.engines._forest import _out_of_bag_error
 
 N = 600
@@ -81,6 +81,36 @@ def test_a_chosen_forest_is_the_one_asked_for(rng):
     asked = Forest(40, max_samples=N, random_state=3).fit(S, z)
     assert len(chosen.forest_.estimators_) == 40
     np.testing.assert_array_equal(chosen.predict_draws(S).points, asked.predict_draws(S).points)
+
+
+def test_one_seed_for_all_choices(rng):
+    S, z = intricate(rng)
+    chosen = Forest(30, random_state=np.random.default_rng(5)).fit(S, z)
+    asked = Forest(30, max_samples=N, random_state=np.random.default_rng(5)).fit(S, z)
+    np.testing.assert_array_equal(chosen.predict_draws(S).points, asked.predict_draws(S).points)
+
+
+def test_missing_signals_and_constant_losses(rng):
+    S, z = noisy(rng)
+    S[::3, 0] = np.nan
+    assert np.isfinite(Forest(30, random_state=0).fit(S, z).predict_draws(S).points).all()
+    constant = Forest(30, random_state=0).fit(S, np.full(N, 2.0))
+    assert constant.forest_.max_samples == round(N**0.8)  # the cheapest of equals
+    assert (constant.predict_draws(S).points == 2.0).all()
+
+
+def test_large_samples_are_capped_unless_asked_for(rng, monkeypatch):
+    monkeypatch.setattr(_forest, "MOST_ROWS_PER_TREE", 100)
+    S, z = noisy(rng)
+    assert Forest(5, random_state=0).fit(S, z).forest_.max_samples == 100
+    assert Forest(5, max_samples=300, random_state=0).fit(S, z).forest_.max_samples == 300
+    assert Forest(5, max_samples=10**9, random_state=0).fit(S, z).forest_.max_samples == N
+
+
+@pytest.mark.parametrize("max_samples", [0, -3, 0.8, 1.0, True, "all"])
+def test_max_samples_is_a_whole_number(max_samples, rng):
+    with pytest.raises(ValueError, match="max_samples must be a whole number from 1 on"):
+        Forest(5, max_samples=max_samples).fit(*noisy(rng))
 
 
 @pytest.mark.parametrize("n_trees", [1, 2, 25, 26])

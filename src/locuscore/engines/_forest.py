@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._random import spawn_seeds
+from locuscore._validation import check_count
 from locuscore.draws import StepDraws, smallest_scale
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
@@ -40,9 +41,9 @@ class Forest(BaseEstimator):
     n_points
         Order statistics kept per leaf.
     max_samples
-        Rows that each tree is grown on. None for the best of ``n ** 0.8``, ``n ** 0.9`` and n by
-        out-of-bag error, at most 100,000: fewer rows make larger leaves, for noisy losses; all of
-        them follow a loss that changes quickly from row to row.
+        Rows that each tree is grown on, a whole number. None for the best of ``n ** 0.8``,
+        ``n ** 0.9`` and n by out-of-bag error, at most 100,000: fewer rows make larger leaves, for
+        noisy losses; all of them follow a loss that changes quickly from row to row.
     n_jobs
         Threads for growing and for following the trees.
     random_state
@@ -102,18 +103,22 @@ class Forest(BaseEstimator):
     def _grown(self, S: FloatArray, ranks: FloatArray) -> RandomForestRegressor:
         """Grow the trees; without `max_samples`, the first trees of each choice decide."""
         n = len(ranks)
-        most = min(n, MOST_ROWS_PER_TREE)
-        choices = [self.max_samples] if self.max_samples else [n**power for power in ROWS_PER_TREE]
+        seed = spawn_seeds(self.random_state, 1)[0]
+        if self.max_samples is None:
+            powers = {round(n**power) for power in ROWS_PER_TREE}
+            choices = sorted({min(n_rows, MOST_ROWS_PER_TREE) for n_rows in powers})
+        else:
+            choices = [min(check_count(self.max_samples, "max_samples"), n)]
         forests = [
             RandomForestRegressor(
                 self.n_trees,
                 min_samples_leaf=self.min_samples_leaf,
                 max_features=self.max_features,
-                max_samples=rows,
+                max_samples=n_rows,
                 n_jobs=self.n_jobs,
-                random_state=spawn_seeds(self.random_state, 1)[0],
+                random_state=seed,
             )
-            for rows in sorted({min(round(choice), most) for choice in choices})
+            for n_rows in choices
         ]
         if len(forests) == 1:
             return forests[0].fit(S, ranks)
@@ -121,7 +126,7 @@ class Forest(BaseEstimator):
         for forest in forests:
             forest.set_params(n_estimators=n_first, warm_start=True).fit(S, ranks)
         errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
-        best = forests[int(np.argmin(errors))]
+        best = forests[int(np.argmin(np.round(errors, 12)))]  # the cheapest of equals
         if self.n_trees > n_first:
             best.set_params(n_estimators=self.n_trees).fit(S, ranks)
         return best.set_params(warm_start=False)
