@@ -98,7 +98,8 @@ def section() -> list[str]:
         "",
         "Thousands of dollars, tau = 70; LOCUS with MC-dropout on x alone, as in the paper. The "
         "six rows are other homes than the paper's: three flagged ones with large losses, and "
-        "three accepted ones spread over the loss bound. Over all "
+        "three accepted ones spread over the loss bound. An sd of 0 is a variance that VARNet puts "
+        "below zero. Over all "
         f"{facts['n']} test rows LOCUS accepts {100 * facts['accepted']:.1f} %, of which "
         f"{100 * facts['rate']:.1f} % have a loss above tau; with all signals, our default "
         f"accepts {100 * facts['ours_accepted']:.1f} % with {100 * facts['ours_rate']:.1f} %.",

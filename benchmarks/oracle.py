@@ -10,6 +10,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 import records
-from locuscore import Locus, engines
+from locuscore import Locus, Score, engines
 from locuscore.metrics import pinball_loss
 from locuscore.testing import GENERATORS, Generator
 from protocol import ACCEPTANCE, ALPHA, LARGE
@@ -71,7 +72,7 @@ def evaluate(name: str, kind: str, n: int, seed: int) -> list[dict[str, Any]]:
     for method, engine in LOCUS_ENGINES.items():
         start = time.perf_counter()
         locus = Locus(g, engine=engine(), random_state=seed).fit(X, y)
-        bound, risk = locus.loss_bound(X_test, ALPHA), locus.exceedance(X_test, tau)
+        bound, risk = locus.loss_bound(X_test, ALPHA), locus.scores(X_test, Score.tail(tau))
         out.append(
             {
                 "dataset": name,
@@ -123,6 +124,30 @@ def regret(found: list[dict[str, Any]], key: str, best: str) -> float:
     return 100 * float(np.mean([record[key] / record[best] - 1 for record in found]))
 
 
+@dataclass(frozen=True)
+class Worst:
+    """Our default at the size of the target: its largest regret over generators and kinds of g."""
+
+    regret: float
+    where: str
+    n_met: int
+    n: int
+
+
+def worst_regret() -> Worst | None:
+    """None before any record of the size of the target was made."""
+    cases: dict[str, list[dict[str, Any]]] = {}
+    for record in records.read(FOLDER):
+        if record["n"] == TARGET_N and record["engine"] == "Locus":
+            cases.setdefault(f"{record['dataset']}, g = {record['g']}", []).append(record)
+    if not cases:
+        return None
+    regrets = {where: regret(found, "rate", "oracle_rate") for where, found in cases.items()}
+    where = max(regrets, key=lambda name: regrets[name])
+    n_met = sum(value <= 100 * TARGET for value in regrets.values())
+    return Worst(regrets[where], where, n_met, len(regrets))
+
+
 def report(there: list[dict[str, Any]]) -> list[str]:
     sizes = sorted({record["n"] for record in there})
     lines = [
@@ -136,7 +161,7 @@ def report(there: list[dict[str, Any]]) -> list[str]:
         "",
     ]
     for title, key, best in (
-        ("Tail rate, ranked by exceedance", "rate", "oracle_rate"),
+        ("Tail rate, ranked by tail probability", "rate", "oracle_rate"),
         ("Tail rate, ranked by the bound", "bound_rate", "oracle_rate"),
         ("Pinball loss of the bound", "pinball", "oracle_pinball"),
     ):

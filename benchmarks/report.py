@@ -3,20 +3,25 @@
 import argparse
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import figures
 import homes
+import oracle
 import records
+from comparisons import differences, fidelity, mean_ranks
 from datasets import DATASETS, NOT_AVAILABLE
 from methods import METHODS, USUAL
 from run import n_seeds
-from summary import LOCUS_COLUMNS, OURS, Summary, paper
+from summary import LOCUS_COLUMNS, OURS, Summary, paper, table
 from tables import (
-    better_than_paper,
-    better_than_rivals,
+    BASELINE_NOTE,
+    beside_paper,
+    beside_rivals,
     coverage_table,
     fidelity_table,
     own_tables,
+    paper_beaten,
     paper_table,
     per_dataset,
     tau_source_table,
@@ -25,14 +30,25 @@ from tables import (
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 NOTES = Path(__file__).with_name("NOTES.md")  # written by hand: reasons and what was tried
+RANKED = {
+    "rate": "tuned rate",
+    "tail70": "exactly 70 % kept",
+    "area": "area under the curve",
+    "pinball": "pinball loss",
+}
 INTRODUCTION = """# Results
 
 Made by `make bench-report` from the records in `records/`; do not edit. The protocol is the
 paper's (Appendix A): 40 % of the rows for g, a random forest with 300 trees; 40 % for D1 and D2;
 10 % to choose thresholds; 10 % to judge. Absolute loss on the standardised target, alpha = 0.1,
 tau the 0.7 quantile of the test losses. Percent; median (5 %; 95 %) over seeds. The LOCUS columns
-see x alone, as in the paper; "+" means that a model sees g(x) and the spread of g's trees too;
-"Locus" is our default, `Locus(g)`.
+see x alone, as in the paper, with stochtree's BART in place of PyMC's; "+" means that a model sees
+g(x) and the spread of g's trees too (`LightGBM mean loss` sees g(x) without it). "Locus" is our
+default, `Locus(g)`, and ranks by `Score.tail(tau)`: its exceedance before calibration, which is the
+same order without ties.
+
+Defaults of the library were chosen on the validation parts of these datasets, seeds 0 to 2; rows of
+those are test rows of other seeds. kin40k and meps21 took no part in the choice of an engine.
 """
 
 
@@ -53,17 +69,55 @@ def missing(summary: Summary) -> list[str]:
     return ["## What is missing", "", *lines, ""]
 
 
+def contest(summary: Summary) -> list[str]:
+    """Our default, the paper's engines, and all rivals."""
+    return [OURS, *LOCUS_COLUMNS, *summary.rivals]
+
+
+def wanted(summary: Summary) -> list[str]:
+    """The targets, one line each: the figure and whether it is met."""
+    shared = summary.shared(contest(summary))
+    ranks = {key: mean_ranks(shared, key) for key in ("rate", "tail70", "area", "pinball")}
+    faithful = [one.met for one in fidelity(summary)]
+    won, known = paper_beaten(summary)
+    lost = {key: sum(one.lost for one in differences(summary, key)) for key in ("rate", "tail70")}
+    rows = [
+        ["LOCUS columns inside the paper's bands", f"{sum(faithful)} of 8", all(faithful)],
+        ["lower median than the paper's best cell", f"{won} of {known}", won == known],
+        ["no rival significantly better by 0.5 points", f"{lost['rate']}", not lost["rate"]],
+        ["the same at exactly 70 % kept", f"{lost['tail70']}", not lost["tail70"]],
+    ]
+    for key, text in RANKED.items():
+        first, ours = next(iter(ranks[key].items())), ranks[key].get(OURS, float("nan"))
+        figure = f"{ours:.2f}" if first[0] == OURS else f"{ours:.2f}, {first[0]} {first[1]:.2f}"
+        rows.append([f"lowest mean rank, {text}", figure, ours <= first[1]])
+    rows += oracle_row()
+    cells = [[target, figure, "yes" if good else "no"] for target, figure, good in rows]
+    return table(["target", "figure", "met"], cells)
+
+
+def oracle_row() -> list[list[Any]]:
+    """Regret of our default to the oracle's ranking at the size of the target, if it was run."""
+    worst = oracle.worst_regret()
+    if worst is None:
+        return []
+    text = f"regret to the oracle at n = {oracle.TARGET_N:,}, worst of {worst.n} cases, %"
+    figure = f"{worst.regret:.2f} ({worst.where}); {worst.n_met} of {worst.n} within the target"
+    return [[text, figure, worst.n_met == worst.n]]
+
+
 def build(summary: Summary, pictures: list[str]) -> list[str]:
     """All lines of the report."""
     lines = [*INTRODUCTION.splitlines(), "", "![overview](figures/overview.png)", ""]
+    lines += ["## What was wanted", "", *wanted(summary)]
     lines += missing(summary)
-    lines += ["## Better than the paper", "", *better_than_paper(summary)]
-    lines += ["## Better than every rival", ""]
-    lines += better_than_rivals(summary, "rate", "Tuned conditional rate")
-    lines += better_than_rivals(summary, "tail70", "Rate at exactly 70 % of the test rows")
+    lines += ["## Beside the paper", "", *beside_paper(summary)]
+    lines += ["## Beside the rivals", ""]
+    lines += beside_rivals(summary, "rate", "Tuned conditional rate")
+    lines += beside_rivals(summary, "tail70", "Rate at exactly 70 % of the test rows")
     lines += own_tables(
         summary,
-        [OURS, *LOCUS_COLUMNS, *summary.rivals],
+        contest(summary),
         "Our default beside the rivals and the paper's engines. Methods without calibration "
         "(forest mean loss, LightGBM, quantile-forest) learn from D1 and D2, the others from D1.",
     )
@@ -74,12 +128,14 @@ def build(summary: Summary, pictures: list[str]) -> list[str]:
         "what the rows of D2, the price of a guarantee, are worth to them.",
     )
     own = [name for name in summary.methods if METHODS[name].group in ("ours", "engines", "more")]
-    lines += own_tables(summary, own, "Our default beside our other engines.")
+    often = [name for name in own if METHODS[name].n_seeds is None]
+    lines += own_tables(summary, often, "Our default (`Forest`) beside our other engines.")
+    lines += own_tables(summary, own, "The same with the engines that take long, on few seeds.")
     lines += ["## Fidelity", "", *fidelity_table(summary), *coverage_table(summary)]
     lines += tau_source_table(summary)
     if NOTES.exists():
         lines += [*NOTES.read_text().splitlines(), ""]
-    lines += ["## The paper's tables", ""]
+    lines += ["## The paper's tables", "", BASELINE_NOTE, ""]
     for key in paper()["tables"]:
         lines += paper_table(summary, key)
         lines += [f"![{key}](figures/{key}.png)", ""]

@@ -93,6 +93,18 @@ def test_a_lost_comparison_is_found(summary):
     assert lost == {("spread of g", d) for d in ("concrete", "homes", "meps21")}
 
 
+def test_a_smaller_family_is_less_cautious_and_a_smaller_loss_goes_unseen(summary):
+    from comparisons import LEVEL, detectable, differences
+
+    found = differences(summary)
+    assert all(one.holm_of_dataset <= one.holm for one in found)
+    assert any(one.holm_of_dataset < one.holm for one in found)
+    for dataset in summary.datasets:
+        least = detectable(found, dataset)
+        assert 0 < least < 0.05
+        assert all(one.holm > LEVEL for one in found if one.dataset == dataset and one.mean < least)
+
+
 def test_coverage_below_its_law_is_found(summary):
     from comparisons import coverage_checks
     from summary import Summary
@@ -113,4 +125,6 @@ def test_the_report_says_what_is_missing(summary, tmp_path):
     assert "meps21 (stand-in for meps19)" in text
     assert "| meps19 | paper |" in text
     assert "- airfoil: no records yet" in text
+    assert "| no rival significantly better by 0.5 points | 6 | no |" in text
+    assert "| lowest mean rank, tuned rate | 2.00, spread of g 1.00 | no |" in text
     assert all((tmp_path / name).exists() for name in ("lambda_rate.png", "curves.png"))
