@@ -359,7 +359,8 @@ def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> F
     """Smallest threshold that accepts at least the share `rate` of these rows; a heuristic.
 
     The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Tied
-    scores can make it accept more; infinite scores, which are never accepted, fewer.
+    scores can make it accept more (`Score.tail` ties less than `Score.exceedance`, in the same
+    order); infinite scores, which are never accepted, fewer.
     """
     (s,) = check_scores(score=score)
     wanted = check_share(rate, "rate")
