@@ -130,7 +130,9 @@ def build(summary: Summary, pictures: list[str]) -> list[str]:
     own = [name for name in summary.methods if METHODS[name].group in ("ours", "engines", "more")]
     often = [name for name in own if METHODS[name].n_seeds is None]
     lines += own_tables(summary, often, "Our default (`Forest`) beside our other engines.")
-    lines += own_tables(summary, own, "The same with the engines that take long, on few seeds.")
+    if len(own) > len(often):
+        title = "The same with the engines that take long, on few seeds."
+        lines += own_tables(summary, own, title)
     lines += ["## Fidelity", "", *fidelity_table(summary), *coverage_table(summary)]
     lines += tau_source_table(summary)
     if NOTES.exists():
