@@ -39,6 +39,7 @@ include_patterns = [
     "CONTRIBUTING.md",
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
+exclude_patterns += ["benchmarks/NOTES.md"]  # a part of RESULTS.md
 
 myst_heading_anchors = 3
 default_role = "py:obj"  # docstrings write names in single backticks
