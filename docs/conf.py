@@ -39,7 +39,8 @@ include_patterns = [
     "CONTRIBUTING.md",
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
-exclude_patterns += ["benchmarks/NOTES.md"]  # a part of RESULTS.md
+PART_OF_RESULTS = "NOTES"  # no page of its own
+exclude_patterns += [f"benchmarks/{PART_OF_RESULTS}.md"]
 
 myst_heading_anchors = 3
 default_role = "py:obj"  # docstrings write names in single backticks
@@ -100,7 +101,7 @@ html_theme_options: dict[str, Any] = {
 html_context = {"default_mode": "auto"}
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = sorted(page.stem for page in (ROOT / "benchmarks").glob("*.md"))
+BENCHMARKS = sorted({p.stem for p in (ROOT / "benchmarks").glob("*.md")} - {PART_OF_RESULTS})
 
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
 CONTENTS = {
