@@ -77,7 +77,7 @@ def contest(summary: Summary) -> list[str]:
 def wanted(summary: Summary) -> list[str]:
     """The targets, one line each: the figure and whether it is met."""
     shared = summary.shared(contest(summary))
-    ranks = {key: mean_ranks(shared, key) for key in ("rate", "tail70", "area", "pinball")}
+    ranks = {key: mean_ranks(shared, key) for key in RANKED}
     faithful = [one.met for one in fidelity(summary)]
     won, known = paper_beaten(summary)
     lost = {key: sum(one.lost for one in differences(summary, key)) for key in ("rate", "tail70")}

@@ -14,7 +14,8 @@ from methods import METHODS
 PAPER_FILE = Path(__file__).with_name("paper.json")
 OURS = "Locus"
 LOCUS_COLUMNS = ["LOCUS BART", "LOCUS BART gamma", "LOCUS MDN", "LOCUS MDN gamma"]
-RIVAL_GROUPS = ("baselines", "peers", "same rows")
+RIVAL_GROUPS = ("baselines", "peers")
+NOT_OURS = (*RIVAL_GROUPS, "same rows")
 NOT_RIVALS = ("IFlag reversed",)  # printed for the paper's sake; the right sign counts
 
 
@@ -69,7 +70,7 @@ class Summary:
         """
         if not any(self.values(name, method, "alpha_rate") for name in self.datasets):
             return "lambda"
-        if METHODS[method].group not in RIVAL_GROUPS:
+        if METHODS[method].group not in NOT_OURS:
             return "alpha"
         means = {
             kind: np.nanmean([self.mean(name, method, f"{kind}_rate") for name in self.datasets])
@@ -100,7 +101,7 @@ class Summary:
         return [
             name
             for name in self.methods
-            if METHODS[name].group in ("baselines", "peers") and name not in NOT_RIVALS
+            if METHODS[name].group in RIVAL_GROUPS and name not in NOT_RIVALS
         ]
 
 
