@@ -1,6 +1,7 @@
 """Small servers on loopback, and clients, that several test files share."""
 
 import contextlib
+import functools
 import json
 import re
 import subprocess
@@ -43,6 +44,7 @@ def frame(n=200, seed=0):
     return X, X["size"] + 0.2 * X["rooms"] + noise
 
 
+@functools.cache  # some take seconds to fit; a scorer does not change
 def frame_scorer(alphas=(0.1, 0.25), seed=0, model="Forest"):
     X, y = frame(300, seed)
     codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)

@@ -389,6 +389,8 @@ def test_a_failure_of_g_shows_the_client_nothing():
         answer = client.post("/score", json={"rows": [[0.1, 0.2]]})
         assert answer.status_code == 500
         assert answer.json() == {"error": "the service failed; its log says why."}
+        # The server ends the connection; a client that kept it would lose its next request.
+        assert answer.headers["connection"] == "close"
         assert client.get("/healthz").status_code == 200
 
 

@@ -86,8 +86,9 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # The server logs the error itself; a client has no business with it.
-    return JSONResponse({"error": "the service failed; its log says why."}, 500)
+    # The server logs the error and hangs up: the client is told of the second, not of the first.
+    headers = {"Connection": "close"}
+    return JSONResponse({"error": "the service failed; its log says why."}, 500, headers)
 
 
 class Service:
