@@ -12,7 +12,7 @@ from helpers import assert_binomial, assert_close
 from locuscore import metrics
 from locuscore._distribution import LossDistribution
 from locuscore._losses import finite_support
-from locuscore.draws import NormalDraws
+from locuscore.draws import NormalDraws, ShapeDraws, WeightedDraws
 
 ALL_OF_TWO_ARRAYS = {
     "coverage": metrics.coverage,
@@ -158,6 +158,27 @@ def test_crps_of_the_laws_of_an_engine(rng):
     truth = (z > 0).astype(float)
     brier = np.mean((binary.sf(0.0) - truth) ** 2)
     assert_close(metrics.crps(truth, binary), brier, rtol=1e-12)
+
+
+@pytest.mark.parametrize("z", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_crps_of_a_mixture_is_that_of_its_law(z, n_draws):
+    """A smooth part and one with jumps: the knots are those of the parts, nested ones too."""
+    smooth = NormalDraws(np.linspace(1.0, 2.0, n_draws)[None, :], np.full((1, n_draws), 0.7))
+    jumps = ShapeDraws(np.ones((1, 1)), np.array([0.5, 0.9, 1.1]), 1e-9)
+    inner = WeightedDraws([jumps, smooth], np.array([0.3, 0.7]))
+    law = LossDistribution(WeightedDraws([inner, jumps], np.array([0.6, 0.4])))
+    t = np.linspace(-5.0, 9.0, 1_400_001)
+    cdf = 0.42 * norm(smooth.location, 0.7).cdf(t[:, None]).mean(axis=1)
+    cdf += 0.58 * np.searchsorted([0.5, 0.9, 1.1, 1.1], t, side="right") / 4
+    expected = np.mean((cdf - (t >= z)) ** 2) * 14.0
+    assert_close(metrics.crps([z], law, n_levels=1000), expected, rtol=1e-4)
+    levels = np.linspace(0.01, 0.99, 99)[None, :]
+    knots = np.sort(np.append(law.knots(levels), [-5.0, 9.0]))[None, :]
+    within = law.sf(knots)[:, :-1] - law.sf(np.nextafter(knots, -np.inf))[:, 1:]
+    assert within.max() < 0.0101
+    enveloped = LossDistribution(law.draws, np.array([0.5]))
+    assert_close(enveloped.knots(levels), enveloped.isf(levels))
 
 
 def test_crps_is_infinite_for_mass_at_infinity():

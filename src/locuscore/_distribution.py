@@ -1,14 +1,14 @@
 """One law of the loss per row: draws averaged or enveloped, support applied, rounding guarded."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
-from locuscore.draws import average, envelope, joint_isf
+from locuscore.draws import WeightedDraws, average, envelope, joint_isf
 
 SMALLEST_SURVIVAL = 1e-300
 ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is not quite monotone
@@ -88,6 +88,16 @@ class LossDistribution:
             raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
         bound = self._isf(values)
         return bound[:, 0] if np.ndim(level) < 2 else bound
+
+    def knots(self, level: FloatArray) -> FloatArray:
+        """Places, in no order, between which survival falls by no more than between the levels.
+
+        The inverses; of a mixture those of its parts, which hold all its jumps and need no search.
+        """
+        mixture = self._reduced
+        if self.gamma is not None or not isinstance(mixture, WeightedDraws):
+            return self.isf(level)
+        return np.hstack([replace(self, draws=part).knots(level) for part in mixture.parts])
 
     def ppf(self, probability: FloatArray | float) -> FloatArray:
         """Upper quantile: ``isf(1 - probability)``."""
