@@ -208,7 +208,7 @@ def write(truths: Sequence[Truth], records: Sequence[Record], path: Path) -> Non
 
 Written by `make guarantees`. All figures in %, from the closed-form law of the loss at
 alpha = {100 * ALPHA:g} %: means over {len(SEEDS)} samples and {N_FRESH:,} fresh rows. n rows are
-given to `fit`, which models the loss on half of them and calibrates on the other half. The
+given to `fit`, which models the loss on three quarters of them and calibrates on the rest. The
 tolerance tau is the median oracle bound.
 
 "default forest" is what `Locus` uses when no engine is named. Its leaves have a fixed size, so its
