@@ -88,7 +88,7 @@ bench-smoke: .venv/.bench
 	$(BIN)/python benchmarks/run.py --smoke --folder build/smoke/records
 	$(BIN)/python benchmarks/report.py --folder build/smoke/records --out build/smoke/RESULTS.md
 
-# The paper's own BART backend, on two small datasets: hours.
+# The paper's own BART backend, on two small datasets: half an hour.
 bench-slow: .venv/.bench
 	$(BIN)/python benchmarks/run.py --methods slow $(BENCH)
 

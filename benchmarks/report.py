@@ -16,6 +16,7 @@ from run import n_seeds
 from summary import LOCUS_COLUMNS, OURS, Summary, paper, table
 from tables import (
     BASELINE_NOTE,
+    backend_table,
     beside_paper,
     beside_rivals,
     coverage_table,
@@ -134,7 +135,7 @@ def build(summary: Summary, pictures: list[str]) -> list[str]:
         title = "The same with the engines that take long, on few seeds."
         lines += own_tables(summary, own, title)
     lines += ["## Fidelity", "", *fidelity_table(summary), *coverage_table(summary)]
-    lines += tau_source_table(summary)
+    lines += [*tau_source_table(summary), *backend_table(summary)]
     if NOTES.exists():
         lines += [*NOTES.read_text().splitlines(), ""]
     lines += ["## The paper's tables", "", BASELINE_NOTE, ""]

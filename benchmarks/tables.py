@@ -336,6 +336,39 @@ def tau_source_table(summary: Summary) -> list[str]:
     ]
 
 
+def backend_table(summary: Summary) -> list[str]:
+    """The paper's BART in its own backend beside stochtree's, on the seeds that both have."""
+    figures = {
+        "lambda_rate": "rate, tuned lambda",
+        "alpha_rate": "rate, tuned alpha",
+        "coverage": "coverage",
+        "tau_acceptance": "accepted at lambda = tau",
+    }
+    rows = []
+    for end in ("", " gamma"):
+        pair = [f"LOCUS {name}{end}" for name in ("BART", "PyMCBART")]
+        shared = Summary(
+            summary.records(dataset, name)[seed]
+            for dataset in summary.datasets
+            for name in pair
+            for seed in set.intersection(*(set(summary.records(dataset, one)) for one in pair))
+        )
+        for dataset in shared.datasets:
+            for key, text in figures.items():
+                printed = paper()["tables"][key]["rows"][dataset][pair[0]]
+                here = [cell(shared.quantiles(dataset, name, key)) for name in pair]
+                n = str(len(shared.records(dataset, pair[0])))
+                rows.append([dataset, pair[0], text, cell(printed), *here, n])
+    if not rows:
+        return []
+    head = ["dataset", "column", "figure, %", "paper", "stochtree", "PyMC", "seeds"]
+    return [
+        "The paper's backend (`PyMCBART`) beside stochtree's BART, on the seeds that both have.",
+        "",
+        *table(head, rows),
+    ]
+
+
 def _per_row(summary: Summary, dataset: str, method: str) -> float:
     found = summary.records(dataset, method).values()
     return float(np.mean([r["score_seconds"] / r["n_test"] for r in found]))

@@ -114,6 +114,17 @@ def test_coverage_below_its_law_is_found(summary):
     assert coverage_checks(Summary(low))[0].n_low == 3
 
 
+def test_the_backends_of_bart_are_compared_on_shared_seeds(summary):
+    from summary import Summary
+    from tables import backend_table
+
+    assert backend_table(summary) == []
+    rates = {"LOCUS BART": [0.1, 0.2, 0.9], "LOCUS PyMCBART": [0.3, 0.4]}
+    pair = [made_up("concrete", s, m, r) for m, rs in rates.items() for s, r in enumerate(rs)]
+    (row,) = (line for line in backend_table(Summary(pair)) if "tuned lambda" in line)
+    assert "| 25.3 (18.7; 29.3) | 15.0 (10.5; 19.5) | 35.0 (30.5; 39.5) | 2 |" in row
+
+
 def test_the_report_says_what_is_missing(summary, tmp_path):
     pytest.importorskip("matplotlib")
     import figures
