@@ -268,10 +268,11 @@ def own_tables(everything: Summary, methods: list[str], title: str) -> list[str]
         "Locus wins / ties / loses",
         "Locus minus it, points",
     ]
-    seeds = {dataset: len(summary.records(dataset, OURS)) for dataset in summary.datasets}
+    seeds = [len(summary.records(dataset, OURS)) for dataset in summary.datasets]
+    least, most = min(seeds), max(seeds)
     return [
         f"{title} Means over datasets, ranks among the methods of this table, on the seeds that "
-        f"all of them have ({min(seeds.values())} to {max(seeds.values())} per dataset, "
+        f"all of them have ({least if least == most else f'{least} to {most}'} per dataset, "
         f"{len(seeds)} datasets). Area: under the curve of exceedance against acceptance. A tie is "
         f"within half a point.{_left_out(methods, summary)}",
         "",
