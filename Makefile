@@ -25,10 +25,9 @@ docs: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/docs/doctrees . build/docs/html
 	@echo "build/docs/html/index.html"
 
-# The core alone: no optional package is installed, so a stray import fails here. The long
-# statistical tests would be the same ones again.
+# The core alone: no optional package is installed, so a stray import fails here.
 test-core: .venv-core/.core
-	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra" --ignore tests/guarantees
+	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra"
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -88,11 +88,14 @@ class Summary:
             name: sum(bool(self.records(dataset, name)) for dataset in self.datasets)
             for name in methods
         }
-        broad = [name for name, n in n_datasets.items() if n == max(n_datasets.values())]
+        return self.common([n for n, k in n_datasets.items() if k == max(n_datasets.values())])
+
+    def common(self, methods: list[str]) -> "Summary":
+        """The same with none left out: datasets that one of the methods lacks drop out instead."""
         kept = []
         for dataset in self.datasets:
-            seeds = set.intersection(*(set(self.records(dataset, name)) for name in broad))
-            kept += [self.records(dataset, name)[seed] for name in broad for seed in sorted(seeds)]
+            seeds = set.intersection(*(set(self.records(dataset, name)) for name in methods))
+            kept += [self.records(dataset, m)[seed] for m in methods for seed in sorted(seeds)]
         return Summary(kept)
 
     @property

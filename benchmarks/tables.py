@@ -348,12 +348,7 @@ def backend_table(summary: Summary) -> list[str]:
     rows = []
     for end in ("", " gamma"):
         pair = [f"LOCUS {name}{end}" for name in ("BART", "PyMCBART")]
-        shared = Summary(
-            summary.records(dataset, name)[seed]
-            for dataset in summary.datasets
-            for name in pair
-            for seed in set.intersection(*(set(summary.records(dataset, one)) for one in pair))
-        )
+        shared = summary.common(pair)
         for dataset in shared.datasets:
             for key, text in figures.items():
                 printed = paper()["tables"][key]["rows"][dataset][pair[0]]

@@ -80,7 +80,7 @@ class ExceedanceCurve:
 
 
 class Law(Protocol):
-    """What `crps` needs of a predictive law; `LossDistribution` has it."""
+    """What `crps` needs of a predictive law; `LossDistribution` has it, and `knots`."""
 
     def sf(self, z: FloatArray, /) -> FloatArray:
         """``P(Z > z | x)``; an argument of shape (n, m) gives (n, m)."""

@@ -151,16 +151,21 @@ def test_selection_never_sees_d2(rng):
     assert not d2 & set(np.concatenate(before)[:, 0])
 
 
-def test_auto_is_a_word_for_locus_and_works_with_gamma(rng):
+def test_auto_is_a_word_for_locus(rng):
     X, z = data(rng, 80)
-    locus = Locus(None, engine="auto", gamma=KNNGamma(k=10), signals="x", random_state=0)
-    locus.fit_losses(X, z)
+    locus = Locus(None, engine="auto", signals="x", random_state=0).fit_losses(X, z)
     assert isinstance(locus.engine_, Auto)
     assert locus.selection_ is locus.engine_.selection_
     assert {record["name"] for record in locus.selection_.table} == set(_default_candidates())
     assert np.isfinite(locus.loss_bound(X, 0.1)).all()
     assert "auto" in repr(clone(locus))
     assert Locus(None, engine=FOREST, signals="x").fit_losses(X, z).selection_ is None
+
+
+def test_auto_works_with_gamma(rng):
+    X, z = data(rng, 80)
+    locus = Locus(None, engine="auto", gamma=KNNGamma(k=10), signals="x", random_state=0)
+    locus.fit_losses(X, z)
     assert locus.engine_.predict_draws(X[:1]).shape[1] == 100
     for engine in _default_candidates().values():
         members = engine.engines if isinstance(engine, Ensemble) else [engine]
