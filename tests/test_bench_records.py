@@ -88,3 +88,22 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert comparable(killed) == comparable(whole)
     finished = subprocess.run(command(killed), check=True, capture_output=True, text=True)
     assert "0 tasks, 0 records to make" in finished.stdout
+
+
+def test_the_smoke_run_and_its_report(tmp_path):
+    """What ``make bench-smoke`` does, with few rows, trees and methods."""
+    import datasets
+
+    if not (datasets.FOLDER / "concrete.csv.gz").exists():
+        pytest.skip("the benchmark's data is not here")
+    folder, out = tmp_path / "records", tmp_path / "RESULTS.md"
+    small = ("--most-rows", "300", "--trees", "5", "--methods", *METHODS)
+    run = [sys.executable, BENCHMARKS / "run.py", "--smoke", "--folder", folder, "--jobs", "1"]
+    subprocess.run([*run, *small], check=True, stdout=subprocess.DEVNULL)
+    pairs = {(dataset, seed) for dataset, seed, _ in comparable(folder)}
+    assert pairs == {(dataset, seed) for dataset in ("airfoil", "concrete") for seed in (0, 1)}
+    assert len(comparable(folder)) == 4 * len(METHODS)
+    report = [sys.executable, BENCHMARKS / "report.py", "--folder", folder, "--out", out]
+    subprocess.run(report, check=True, stdout=subprocess.DEVNULL)
+    assert "## Beside the rivals" in out.read_text()
+    assert (tmp_path / "figures" / "overview.png").exists()
