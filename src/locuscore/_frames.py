@@ -25,7 +25,7 @@ def as_rows(X: Rows) -> Rows:
         return X
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError("X is a lazy frame; collect it first, for instance with X.collect().")
-    array = np.asarray(X)
+    array = read_array(X, "X")
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got an array of shape {array.shape} instead: one row per input. "
@@ -40,7 +40,24 @@ def as_rows(X: Rows) -> Rows:
 def as_array(y: ArrayLike) -> np.ndarray:
     """Return a column of targets or losses (list, array, or series of any library) as an array."""
     series: Any = nw.from_native(y, allow_series=True, pass_through=True)
-    return np.asarray(series.to_numpy() if isinstance(series, nw.Series) else y)
+    return series.to_numpy() if isinstance(series, nw.Series) else read_array(y, "y")
+
+
+def read_array(values: Any, name: str) -> np.ndarray:
+    """Return what numpy reads as an array; a tensor that it cannot read is named with the remedy.
+
+    Such a tensor lies on a GPU, carries a gradient or has a type that numpy lacks.
+    """
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError) as error:
+        if not hasattr(values, "detach"):
+            raise
+        raise TypeError(
+            f"{name} is a {type(values).__module__}.{type(values).__name__} that numpy cannot read "
+            f"({error}); turn it into an array first: .detach().cpu().numpy(), after .float() "
+            "where its type is bfloat16."
+        ) from None
 
 
 def name_of(y: ArrayLike) -> str | None:

@@ -26,7 +26,7 @@ from locuscore._ladder import ties_heavily
 from locuscore._loss_model import LossModel
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import smallest_scale
-from locuscore._predictor import check_predictor, n_outputs, realised_losses
+from locuscore._predictor import check_loss_fits, check_predictor, n_outputs, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import (
@@ -69,6 +69,7 @@ class Locus(BaseEstimator):
         never fitted or changed here, and `clone` keeps it by reference. It must not have been
         trained on the rows given to `fit`. None if there are only logged losses (`fit_losses`).
     loss
+        None for ``"absolute"``, which `fit` refuses for a classifier unless it is asked for. Else
         ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
         ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
     engine
@@ -129,7 +130,7 @@ class Locus(BaseEstimator):
         self,
         predictor: Any = None,
         *,
-        loss: str | Loss | Callable[[Any, Any], Any] = "absolute",
+        loss: str | Loss | Callable[[Any, Any], Any] | None = None,
         engine: LossEngine | str | None = None,
         signals: SignalChoice = "all",
         gamma: GammaModel | None = None,
@@ -167,6 +168,7 @@ class Locus(BaseEstimator):
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
         self._resolve()
+        check_loss_fits(self.loss, self.predictor_)
         self.target_name_ = name_of(y)
         return self._fit(X, realised_losses(self.loss_, self.predictor_, X, y))
 
@@ -199,6 +201,7 @@ class Locus(BaseEstimator):
         """Realised losses of the predictor on labelled rows."""
         check_is_fitted(self)
         check_predictor(self.predictor_)
+        check_loss_fits(self.loss, self.predictor_)
         X = self._check_rows(X)
         z = realised_losses(self.loss_, self.predictor_, X, y)
         return like_rows(X, check_support(z, self.support_), ["loss"])

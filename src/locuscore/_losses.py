@@ -147,8 +147,10 @@ _NAMED = {
 }
 
 
-def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any]) -> Loss:
-    """Return the loss of this name, or the given function as a loss."""
+def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any] | None) -> Loss:
+    """Return the loss of this name, or the given function as a loss; None for the default."""
+    if loss is None:
+        return _NAMED["absolute"]
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from locuscore._frames import as_array, column, n_rows, take_rows
+from locuscore._frames import as_array, column, n_rows, read_array, take_rows
 from locuscore._losses import Loss
 from locuscore._protocols import FloatArray, Rows
 from locuscore._validation import check_losses, check_numeric, check_targets
@@ -48,6 +48,47 @@ def check_predictor(predictor: Any) -> None:
             "predictor must be a fitted object with a predict method, a function of X, or "
             f"prediction_column(name); got {predictor!r}."
         )
+    method = "predict" if hasattr(predictor, "predict") else "__call__"
+    kinds = type(predictor).__mro__
+    owner = next((kind for kind in kinds if method in vars(kind)), type(predictor))
+    remedy = _NATIVE.get(f"{owner.__module__}.{owner.__qualname__}")
+    if remedy is not None:
+        raise TypeError(f"predictor is a {type(predictor).__name__}, and {remedy}")
+
+
+# Classes whose predict or call takes their own library's data, and what to pass instead.
+_NATIVE = {
+    "xgboost.core.Booster": (
+        "an xgboost.Booster reads a DMatrix, not rows; pass an XGBRegressor or XGBClassifier, or "
+        "the function lambda X: booster.predict(xgboost.DMatrix(X))."
+    ),
+    "torch.nn.modules.module.Module": (
+        "a torch module reads tensors, not rows; call net.eval() and pass the function lambda X: "
+        "net(torch.as_tensor(np.asarray(X), dtype=torch.float32)).detach().cpu().numpy()."
+    ),
+}
+
+
+def classes_of(predictor: Any) -> Any:
+    """Return the classes a predictor knows; None if it has none, or an empty list of them."""
+    classes = getattr(predictor, "classes_", None)
+    # Regressors of CatBoost have an empty list.
+    return None if classes is None or len(classes) == 0 else classes
+
+
+def is_classifier(predictor: Any) -> bool:
+    """Whether the predictor gives classes: it has probabilities of them, or knows their names."""
+    return hasattr(predictor, "predict_proba") or classes_of(predictor) is not None
+
+
+def check_loss_fits(loss: Any, predictor: Any) -> None:
+    """Raise where no loss was chosen and the default, for numbers, would be used on classes."""
+    if loss is None and is_classifier(predictor):
+        raise ValueError(
+            f"the predictor {type(predictor).__name__} is a classifier, and the default loss is "
+            "'absolute', for numbers; choose one of 'zero_one', 'log', 'brier' or cost(matrix). If "
+            "the labels are numbers whose difference has a meaning, pass loss='absolute'."
+        )
 
 
 def realised_losses(
@@ -66,7 +107,7 @@ def realised_losses(
         return np.empty(0)
     if loss.reads == "probabilities":
         probabilities = predict_proba(predictor, X)
-        codes = class_codes(targets, getattr(predictor, "classes_", None))
+        codes = class_codes(targets, classes_of(predictor))
         return check_losses(loss(codes, probabilities), n)
     if loss.reads == "numbers":
         targets = check_numeric(targets, "y")
@@ -88,7 +129,9 @@ def realised_losses(
 
 def predict(predictor: Any, X: Rows) -> np.ndarray:
     """Return g(X), one row of output per row of X."""
-    values = np.asarray(_call(predictor, getattr(predictor, "predict", predictor), X))
+    values = read_array(
+        _call(predictor, getattr(predictor, "predict", predictor), X), "the predictor's output"
+    )
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2) or len(values) != n_rows(X):
@@ -114,7 +157,10 @@ def predict_proba(predictor: Any, X: Rows) -> FloatArray:
             f"this loss needs class probabilities, but {type(predictor).__name__} has no "
             "predict_proba; calibrate it, or use the loss 'zero_one'."
         )
-    values = np.asarray(_call(predictor, getattr(predictor, "predict_proba", predictor), X))
+    values = read_array(
+        _call(predictor, getattr(predictor, "predict_proba", predictor), X),
+        "the predictor's output",
+    )
     if values.ndim != 2 or len(values) != n_rows(X):
         raise ValueError(
             f"class probabilities must have shape ({n_rows(X)}, classes); got {values.shape}."
@@ -137,7 +183,7 @@ def _call(predictor: Any, function: Any, X: Rows) -> Any:
 
 def _cost_classes(loss: Loss, predictor: Any) -> Any:
     """Return the classes that the rows and columns of a cost matrix stand for."""
-    classes = getattr(predictor, "classes_", None) if loss.classes is None else loss.classes
+    classes = classes_of(predictor) if loss.classes is None else loss.classes
     if classes is not None and len(classes) != loss.n_classes:
         raise ValueError(
             f"the cost matrix has {loss.n_classes} classes, but the predictor knows "
@@ -177,8 +223,9 @@ def own_signals(predictor: Any, X: Rows) -> np.ndarray:
     if has_members(predictor):
         return np.hstack(_call(predictor, partial(_mean_and_spread, predictor), X))
     output = predict(predictor, X)
-    if hasattr(predictor, "classes_") and output.ndim == 1:
-        output = class_codes(output, predictor.classes_)
+    classes = classes_of(predictor)
+    if classes is not None and output.ndim == 1:
+        output = class_codes(output, classes)
     return output.reshape(len(output), -1)
 
 

@@ -15,7 +15,7 @@ from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
 from locuscore._locus import Locus
-from locuscore._predictor import predict
+from locuscore._predictor import classes_of, predict
 from locuscore._protocols import FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
 from locuscore._state import decode_locus, encode_locus
@@ -193,7 +193,7 @@ class Scorer:
         predictor = self.locus.predictor_
         if predictor is None:
             return {}
-        classes = getattr(predictor, "classes_", None)
+        classes = classes_of(predictor)
         if n_rows(X):
             values = predict(predictor, X)
         else:  # most predictors refuse to predict nothing

@@ -8,7 +8,7 @@ import numpy as np
 
 from locuscore._frames import Encoder, column_names, n_rows, take_rows
 from locuscore._numeric import row_blocks
-from locuscore._predictor import has_members, own_signals
+from locuscore._predictor import has_members, is_classifier, own_signals
 from locuscore._protocols import FloatArray, Rows
 
 MOST_ROWS_AT_ONCE = 65_536
@@ -70,8 +70,7 @@ class Listener:
     def repeats(self, width: int) -> bool:
         """Whether the first of the numbers said is the predictor's one output, as a number."""
         own = 2 if has_members(self.predictor) else 1
-        is_class = hasattr(self.predictor, "predict_proba") or hasattr(self.predictor, "classes_")
-        return width == own and not is_class and not self.encoder.codes_
+        return width == own and not is_classifier(self.predictor) and not self.encoder.codes_
 
 
 def fit_signals(choice: SignalChoice, predictor: Any, X: Rows) -> Signals:

@@ -12,8 +12,10 @@ from locuscore._scorer import Scorer
 from locuscore.cli._options import ENGINES, LOSSES
 
 
-def chosen_loss(text: str) -> Loss:
-    """Return the loss that a text names."""
+def chosen_loss(text: str | None) -> Loss | None:
+    """Return the loss that a text names; None for the default."""
+    if text is None:
+        return None
     try:
         if text.startswith("pinball:"):
             return pinball(float(text.removeprefix("pinball:")))

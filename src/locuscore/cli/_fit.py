@@ -60,7 +60,7 @@ def fit(
     trust_pickle: TrustPickle = False,
     feature: Feature = None,
     drop: Drop = None,
-    loss: LossName = "absolute",
+    loss: LossName = None,
     engine: EngineName = "Forest",
     calibration_size: CalibrationSize = None,
     alpha: Alphas = None,

@@ -115,7 +115,13 @@ Drop = Annotated[
     option("--drop", metavar="COLUMN", text="Leave this column out. Repeatable."),
 ]
 LossName = Annotated[
-    str, option("--loss", panel=MODEL, metavar="LOSS", text=f"{', '.join(LOSSES)}.")
+    str | None,
+    option(
+        "--loss",
+        panel=MODEL,
+        metavar="LOSS",
+        text=f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
+    ),
 ]
 LossAgain = Annotated[
     str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")

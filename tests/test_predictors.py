@@ -1,0 +1,205 @@
+"""Predictors of the libraries people use: accepted as they are, or refused with the remedy."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from engines_for_tests import ConstantNormal
+from helpers import assert_close
+from locuscore import Locus, Scorer, cost
+from locuscore.engines import Forest
+
+LABELS = {
+    "numbers": np.array([0, 1, 2]),
+    "two": np.array([0, 1, 1]),
+    "text": np.array(["low", "high", "odd"]),
+    "truth": np.array([False, True, True]),
+}
+
+
+def boosted(library, kind):
+    """A small boosted model, silent and with one thread."""
+    if library == "xgboost":
+        import xgboost
+
+        return getattr(xgboost, f"XGB{kind}")(n_estimators=4, n_jobs=1)
+    if library == "lightgbm":
+        import lightgbm
+
+        return getattr(lightgbm, f"LGBM{kind}")(n_estimators=4, n_jobs=1, verbose=-1)
+    import catboost
+
+    settings = {"iterations": 4, "thread_count": 1, "verbose": 0, "allow_writing_files": False}
+    return getattr(catboost, f"CatBoost{kind}")(**settings)
+
+
+def placed(model, alone):
+    return model if alone else make_pipeline(StandardScaler(), model)
+
+
+def fitted(g, X, y, **settings):
+    return Locus(g, engine=Forest(n_trees=5), random_state=0, **settings).fit(X, y)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(120, 3))
+    return X, X[:, 0] + rng.normal(size=120), (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
+
+
+libraries = pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+alone_or_last = pytest.mark.parametrize("alone", [True, False], ids=["alone", "pipeline"])
+
+
+@pytest.mark.extra
+@libraries
+@alone_or_last
+@pytest.mark.parametrize("frame", [True, False], ids=["frame", "array"])
+def test_boosted_regressors(library, alone, frame, data):
+    import pandas as pd
+
+    X, y, _ = data
+    X = pd.DataFrame(X, columns=list("abc")) if frame else X
+    g = placed(boosted(library, "Regressor"), alone).fit(X, y)
+    locus = fitted(g, X, y)
+    assert_close(locus.losses(X, y), np.abs(y - np.asarray(g.predict(X), dtype=float)))
+    table = Scorer(locus)(X)
+    assert np.isfinite(table["bound_0.1"]).all()
+    assert_close(np.asarray(table["prediction"]), np.asarray(g.predict(X), dtype=float))
+    # The prediction is a signal: the engine sees one more column than x.
+    assert locus.reference_signals_.shape[1] == 4
+
+
+@pytest.mark.extra
+@libraries
+@alone_or_last
+@pytest.mark.parametrize("labels", LABELS)
+def test_boosted_classifiers(library, alone, labels, data):
+    if library == "xgboost" and labels == "text":
+        labels = "numbers"  # it takes 0, 1, 2, ... only
+    X, _, codes = data
+    y = LABELS[labels][codes]
+    g = placed(boosted(library, "Classifier"), alone).fit(X, y)
+    wrong = np.ravel(g.predict(X)) != y
+    locus = fitted(g, X, y, loss="zero_one")
+    assert_close(locus.losses(X, y), wrong)
+    assert np.ravel(Scorer(locus)(X)["prediction"]).tolist() == np.ravel(g.predict(X)).tolist()
+    assert_close(fitted(g, X, y, loss=cost(1 - np.eye(len(set(y))))).losses(X, y), wrong)
+    chosen = g.predict_proba(X)[np.arange(120), np.searchsorted(np.unique(y), y)]
+    assert_close(fitted(g, X, y, loss="log").losses(X, y), -np.log(chosen.astype(float)))
+    with pytest.raises(ValueError, match=r"classifier.*'zero_one', 'log', 'brier' or cost"):
+        fitted(g, X, y)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("frame", [True, False], ids=["frame", "array"])
+def test_a_booster_of_lightgbm_is_a_predictor(frame, data, tmp_path):
+    import pandas as pd
+
+    X, y, _ = data
+    X = pd.DataFrame(X, columns=list("abc")) if frame else X
+    booster = boosted("lightgbm", "Regressor").fit(X, y).booster_
+    scorer = Scorer(fitted(booster, X, y))
+    assert_close(scorer(X)["prediction"], booster.predict(X))
+    scorer.save(tmp_path / "a.locus")
+    assert_close(Scorer.load(tmp_path / "a.locus")(X)["bound_0.1"], scorer(X)["bound_0.1"])
+
+
+@pytest.mark.extra
+def test_a_booster_of_xgboost_is_refused_with_a_remedy_that_works(data):
+    import xgboost
+
+    X, y, _ = data
+    booster = boosted("xgboost", "Regressor").fit(X, y).get_booster()
+    with pytest.raises(TypeError, match=r"lambda X: booster\.predict\(xgboost\.DMatrix\(X\)\)"):
+        fitted(booster, X, y)
+    wrapped = fitted(lambda X: booster.predict(xgboost.DMatrix(X)), X, y)
+    assert np.isfinite(wrapped.loss_bound(X)).all()
+
+
+@pytest.mark.extra
+def test_a_torch_module_is_refused_with_a_remedy_that_works(data):
+    import torch
+
+    X, y, _ = data
+    net = torch.nn.Sequential(torch.nn.Linear(3, 1)).eval()
+    remedy = "net(torch.as_tensor(np.asarray(X), dtype=torch.float32)).detach().cpu().numpy()"
+    with pytest.raises(TypeError, match="reads tensors, not rows") as caught:
+        fitted(net, X, y)
+    assert f"lambda X: {remedy}" in str(caught.value)
+    g = eval(f"lambda X: {remedy}", {"net": net, "torch": torch, "np": np})
+    assert_close(fitted(g, X, y).losses(X, y), np.abs(y - g(X)[:, 0]), rtol=1e-6)
+
+
+@pytest.mark.extra
+def test_a_torch_module_with_a_predict_of_its_own_is_a_predictor(data):
+    import torch
+
+    class Net(torch.nn.Module):
+        def predict(self, X):
+            return X[:, 0]
+
+    X, y, _ = data
+    assert_close(fitted(Net(), X, y).losses(X, y), np.abs(y - X[:, 0]))
+
+
+@pytest.mark.extra
+def test_tensors_are_read_as_arrays_or_refused_with_the_remedy(data):
+    import torch
+
+    X, y, _ = data
+    rows, targets = torch.as_tensor(X), torch.as_tensor(y)
+    expected = fitted(lambda X: X[:, 0], X, y).loss_bound(X)
+    assert_close(fitted(lambda X: X[:, 0], rows, targets).loss_bound(rows), expected)
+    assert_close(fitted(lambda X: torch.as_tensor(X[:, 0]), X, y).loss_bound(X), expected)
+    remedy = r"\.detach\(\)\.cpu\(\)\.numpy\(\)"
+    learned = rows.clone().requires_grad_()
+    with pytest.raises(TypeError, match=f"X is a torch.Tensor that numpy cannot read.*{remedy}"):
+        fitted(lambda X: X[:, 0], learned, y)
+    with pytest.raises(TypeError, match=f"y is a torch.Tensor.*{remedy}"):
+        fitted(lambda X: X[:, 0], X, targets.clone().requires_grad_())
+    with pytest.raises(TypeError, match=f"the predictor's output is a torch.Tensor.*{remedy}"):
+        fitted(lambda X: torch.as_tensor(X[:, 0]).requires_grad_(), X, y)
+    with pytest.raises(TypeError, match=f"X is a torch.Tensor.*{remedy}"):
+        fitted(lambda X: X[:, 0], rows.to(torch.bfloat16), y)
+
+
+@pytest.mark.parametrize("classifier", [LogisticRegression(), RidgeClassifier()])
+@alone_or_last
+def test_a_classifier_needs_a_loss_of_its_own(classifier, alone, data):
+    X, _, codes = data
+    g = placed(classifier, alone).fit(X, codes)
+    match = r"is a classifier.*'zero_one', 'log', 'brier' or cost\(matrix\).*loss='absolute'"
+    with pytest.raises(ValueError, match=match):
+        fitted(g, X, codes)
+    # Grades may be compared as numbers, if one asks for it.
+    locus = fitted(g, X, codes, loss="absolute")
+    assert_close(locus.losses(X, codes), np.abs(codes - g.predict(X)))
+    assert locus.get_params()["loss"] == "absolute"
+
+
+def test_logged_losses_of_a_classifier_need_no_loss(data):
+    X, _, codes = data
+    g = DummyClassifier().fit(X, codes)
+    locus = Locus(g, engine=ConstantNormal(), random_state=0).fit_losses(X, np.abs(X[:, 0]))
+    assert np.isfinite(locus.loss_bound(X)).all()
+    with pytest.raises(ValueError, match="is a classifier"):
+        locus.losses(X, codes)
+
+
+def test_a_regressor_with_an_empty_list_of_classes(data):
+    class Regressor(BaseEstimator):
+        classes_ = ()
+
+        def predict(self, X):
+            return X[:, 0]
+
+    X, y, _ = data
+    locus = fitted(Regressor(), X, y)
+    assert locus.loss_.name == "absolute"
+    assert locus.get_params()["loss"] is None
+    assert Scorer(locus)(X[:0])["prediction"].dtype == np.float64
