@@ -12,7 +12,7 @@ from locuscore._counts import checked_rows
 from locuscore._protocols import BoolArray, IntArray
 from locuscore._rules import UNNAMED, FlagRule, Score
 from locuscore._sequential import rows_for
-from locuscore._validation import check_between, is_missing
+from locuscore._validation import check_between, check_same_order, is_missing
 
 WITHIN = "rows alike within a group"
 POOL_FIXED = "the pooled groups named without the certifying rows"
@@ -50,6 +50,7 @@ def certify_groups(
     dict
         A rule for each group, in the order in which groups first appear.
     """
+    check_same_order(score=score, groups=groups)
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
     names, member = _check_groups(groups, len(s))

@@ -45,6 +45,7 @@ from locuscore._validation import (
     check_alpha,
     check_losses,
     check_methods,
+    check_same_order,
     check_tau,
     one_alpha,
     one_tau,
@@ -179,6 +180,7 @@ class Locus(BaseEstimator):
         where they may be negative.
         """
         X = self._check_rows(X, reset=True)
+        check_same_order(X=X, z=z)
         if self.predictor is not None:
             check_predictor(self.predictor)
         self._resolve()

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 from locuscore._frames import as_array, column, n_rows, read_array, take_rows
 from locuscore._losses import Loss
 from locuscore._protocols import FloatArray, Rows
-from locuscore._validation import check_losses, check_numeric, check_targets
+from locuscore._validation import check_losses, check_numeric, check_same_order, check_targets
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ def realised_losses(
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
+    check_same_order(X=X, y=y)
     n = n_rows(X)
     targets = check_targets(as_array(y), n)
     if not n:

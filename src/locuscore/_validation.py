@@ -1,5 +1,6 @@
 """Checks at the door: each raises with the value it saw and what to do about it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -166,8 +167,44 @@ def check_no_missing(S: FloatArray, engine: str) -> None:
         )
 
 
+def check_same_order(**parts: Any) -> None:
+    """Raise where pandas objects have the same row labels in another order than the first has.
+
+    Rows are paired by position, so such data are almost surely paired wrongly. An index that
+    merely differs says nothing: those who call ``reset_index`` know their order.
+    """
+    (first, expected), *others = ((name, _row_labels(part)) for name, part in parts.items())
+    for name, labels in others:
+        if expected is None or labels is None or len(labels) != len(expected):
+            continue
+        if labels.equals(expected) or not _same_labels(labels, expected):
+            continue
+        moved = int(np.sum(np.asarray(labels) != np.asarray(expected)))
+        align = f"{name}.loc[{first}.index]" if expected.is_unique else "the same sort for both"
+        raise ValueError(
+            f"{name} has the row labels of {first}, but {moved} of {len(labels)} stand in another "
+            f"order, and rows are paired by position. Use {align}; if the rows do belong together "
+            f"as they stand, pass {name}.to_numpy()."
+        )
+
+
+def _row_labels(part: Any) -> Any:
+    """Return the index of a pandas object; None for anything else."""
+    index = getattr(part, "index", None)
+    return index if hasattr(index, "equals") else None
+
+
+def _same_labels(first: Any, second: Any) -> bool:
+    """Whether two indices of one length hold the same labels, each as often."""
+    if not first.isin(second).all():
+        return False
+    unique = first.is_unique and second.is_unique
+    return bool(unique or Counter(first.tolist()) == Counter(second.tolist()))
+
+
 def check_same_length(**arrays: ArrayLike) -> list[FloatArray]:
     """Return the named one-dimensional arrays as floats, all of one non-zero length."""
+    check_same_order(**arrays)
     values = {name: as_floats(a, name) for name, a in arrays.items()}
     shapes = {name: a.shape for name, a in values.items()}
     first = next(iter(shapes.values()))

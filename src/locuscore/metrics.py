@@ -19,6 +19,7 @@ from locuscore._validation import (
     check_losses,
     check_numbers,
     check_same_length,
+    check_same_order,
     check_scores,
     check_tau,
     never_accepted,
@@ -207,6 +208,7 @@ def local_coverage(
     most that many bins of about equal size. Equal scores share a bin, and a bin is named by its
     largest score. The interval holds for each group by itself.
     """
+    check_same_order(losses=losses, groups=groups)
     z, u = _losses_and(losses, bound=bound)
     d = _number(delta, "delta")
     if not 0 < d < 1:

@@ -19,6 +19,7 @@ from locuscore._archive import write_atomically
 from locuscore._frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._random import spawn_seeds
 from locuscore._scorer import Scorer
+from locuscore._validation import check_same_order
 from locuscore.report._summary import Summary
 
 __all__ = ["Batch", "Report", "report", "report_batches"]
@@ -122,6 +123,7 @@ def report(
     True
     """
     rows = as_batch(X)[0]
+    check_same_order(X=rows, y=y, losses=losses, groups=groups)
     name = "group"
     if isinstance(groups, str):
         name, groups = groups, column(rows, groups)
@@ -164,7 +166,7 @@ def report_batches(
             "a report is about a Scorer, such as Scorer(locus) or Scorer(locus, rule); got "
             f"{type(scorer).__name__}."
         )
-    stream = (Batch(*batch) for batch in batches)
+    stream = (_in_order(Batch(*batch)) for batch in batches)
     first: list[Batch] = []
     if pilot is None:
         first = list(_first(stream))
@@ -173,6 +175,12 @@ def report_batches(
     for batch in chain(first, stream):
         seen.add(*batch)
     return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))
+
+
+def _in_order(batch: Batch) -> Batch:
+    """Return the batch; its parts must not have the same row labels in different orders."""
+    check_same_order(**batch._asdict())
+    return batch
 
 
 def _first(stream: Iterator[Batch]) -> Iterator[Batch]:
