@@ -68,7 +68,7 @@ def assert_same_scores(one, other, batch):
     first, second = one(batch), other(batch)
     assert type(first) is type(second)
     names = getattr(first, "column_names", None) or list(getattr(first, "columns", first))
-    assert names == one.columns
+    assert names == one.column_names
     for name in names:
         a, b = np.asarray(first[name]), np.asarray(second[name])
         assert a.dtype == b.dtype

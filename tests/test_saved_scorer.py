@@ -92,8 +92,11 @@ def test_several_outputs_come_back(path):
 def test_a_predictor_can_be_supplied_where_there_was_none(path):
     X, y = rows()
     Scorer(Locus(engine=Forest(n_trees=2), random_state=0).fit_losses(X, np.abs(y))).save(path)
-    assert Scorer.load(path).columns == ["bound_0.1"]
-    assert Scorer.load(path, predictor=lambda X: X[:, 0]).columns == ["prediction", "bound_0.1"]
+    assert Scorer.load(path).column_names == ["bound_0.1"]
+    assert Scorer.load(path, predictor=lambda X: X[:, 0]).column_names == [
+        "prediction",
+        "bound_0.1",
+    ]
 
 
 def test_a_loaded_scorer_can_be_saved_again(path):
@@ -359,7 +362,7 @@ def test_the_manifest_says_what_is_inside(path):
     scorer.save(path)
     manifest = read_manifest(path)
     assert manifest["card"] == str(scorer.rule)
-    assert manifest["columns"] == scorer.columns
+    assert manifest["columns"] == scorer.column_names
     assert manifest["rows"] == "pandas"
     assert manifest["features"][1] == {"name": "kind", "type": "Categorical"}
     assert {"locuscore", "numpy", "python", "scikit-learn", "skops"} <= set(manifest["written_by"])

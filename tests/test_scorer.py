@@ -8,7 +8,15 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from helpers import assert_close
-from locuscore import Locus, LocusWarning, Score, Scorer, match_acceptance, prediction_column
+from locuscore import (
+    Column,
+    Locus,
+    LocusWarning,
+    Score,
+    Scorer,
+    match_acceptance,
+    prediction_column,
+)
 from locuscore.engines import Forest
 
 NAMES = ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
@@ -35,7 +43,9 @@ def scorer():
 def test_the_columns_are_what_locus_says(scorer):
     X, _ = rows(seed=1)
     out, locus = scorer(X), scorer.locus
-    assert list(out) == NAMES == scorer.columns
+    assert list(out) == NAMES == scorer.column_names
+    roles = ["prediction", "bound", "bound", "score", "flag"]
+    assert list(scorer.columns) == [Column(*pair) for pair in zip(NAMES, roles, strict=True)]
     assert_close(out["prediction"], locus.predict(X))
     bounds = np.column_stack([out["bound_0.1"], out["bound_0.25"]])
     assert_close(bounds, locus.loss_bound(X, [0.1, 0.25]))
@@ -109,7 +119,8 @@ def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
     X, y = rows()
     locus = Locus(engine=Forest(n_trees=5), random_state=0).fit_losses(X, np.abs(y))
     bounds = Scorer(locus)
-    assert list(bounds(X[:2])) == bounds.columns == ["bound_0.1"]
+    assert list(bounds(X[:2])) == bounds.column_names == ["bound_0.1"]
+    assert bounds.columns == (Column("bound_0.1", "bound"),)
     assert "100 calibration rows" in bounds.card
 
 
@@ -130,7 +141,7 @@ def test_several_outputs_are_several_columns():
     )
     scorer = Scorer(locus)
     names = ["prediction_0", "prediction_1", "bound_0.1"]
-    assert scorer.columns == list(scorer(X[:2])) == list(scorer(X[:0])) == names
+    assert scorer.column_names == list(scorer(X[:2])) == list(scorer(X[:0])) == names
     assert locus.n_outputs_ == 2
 
 

@@ -33,12 +33,13 @@ from locuscore._rules import (
     tune_alpha,
     tune_threshold,
 )
-from locuscore._scorer import Scorer
+from locuscore._scorer import Column, Scorer
 from locuscore._validation import LocusWarning
 
 __all__ = [
     "ArchiveError",
     "BatchSelection",
+    "Column",
     "ExceedanceInterval",
     "FlagRule",
     "KNNGamma",

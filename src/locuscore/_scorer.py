@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,20 @@ from locuscore._protocols import FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
 from locuscore._state import decode_locus, encode_locus
 from locuscore._validation import LocusWarning, check_alpha
+
+Role = Literal["prediction", "bound", "score", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a `Scorer` gives: its name, and what it holds.
+
+    `role` is ``"prediction"``, ``"bound"``, ``"score"`` or ``"flag"``. Ask for the role, not for
+    how the name begins: columns of your own may be called ``bound_note`` or ``flag``.
+    """
+
+    name: str
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -87,12 +101,22 @@ class Scorer:
         return self.locus.schema_
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the columns a batch gives, in order."""
+    def columns(self) -> tuple[Column, ...]:
+        """Name and role of each column a batch gives, in order."""
         n = self.locus.n_outputs_
         first = ["prediction"][:n] if n < 2 else [f"prediction_{j}" for j in range(n)]
-        last = [] if self.rule is None else ["score", "flag"]
-        return [*first, *numbered("bound", np.array(self.alphas)), *last]
+        bounds = numbered("bound", np.array(self.alphas))
+        last = () if self.rule is None else (Column("score", "score"), Column("flag", "flag"))
+        return (
+            *(Column(name, "prediction") for name in first),
+            *(Column(name, "bound") for name in bounds),
+            *last,
+        )
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns a batch gives, in order."""
+        return [column.name for column in self.columns]
 
     @property
     def card(self) -> str:
@@ -163,7 +187,7 @@ class Scorer:
         return {
             "written_by": library_versions(),
             "card": self.card,
-            "columns": self.columns,
+            "columns": self.column_names,
             "alphas": list(self.alphas),
             "n_calibration": len(locus.tails_),
             "loss": locus.loss_.name,

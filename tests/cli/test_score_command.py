@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -155,7 +156,7 @@ def test_no_rows_give_a_file_without_rows(kind, guard, tmp_path, capsys):
     data = write(homes(3)[:0], tmp_path / f"new.{kind}")
     said = run(capsys, "score", archive, data, "-o", tmp_path / f"out.{kind}")
     assert said["rows"] == 0
-    assert list(read(tmp_path / f"out.{kind}")) == scorer.columns
+    assert list(read(tmp_path / f"out.{kind}")) == scorer.column_names
 
 
 def test_an_archive_fitted_on_an_array_takes_columns_by_position(tmp_path, capsys):
@@ -240,15 +241,150 @@ def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypat
     assert (read(output)["prediction"] == homes(250, seed=8)["quoted"]).all()
 
 
-def test_two_runs_do_not_write_one_output(guard, tmp_path, capsys):
+WAITING = """
+import os
+
+def g(X):
+    if "READY" in os.environ and (X["quoted"] == 99).any():
+        os.write(int(os.environ["READY"]), b"!")
+        os.read(int(os.environ["GO"]), 1)
+    return X["quoted"]
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path, monkeypatch):
+    """Start a run that stops amid its second block, and give the pipe that lets it go on."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "waiting.py").write_text(WAITING)
+    with pytest.warns(UserWarning, match="left out"):
+        saved(tmp_path / "x.locus", lambda X: X["quoted"])
+    frame = homes(250)
+    frame.loc[150, "quoted"] = 99
+    write(frame, tmp_path / "first.csv")
+    (ready, tell), (wait, go) = os.pipe(), os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "locuscore", *command("first.csv")],
+        env={**os.environ, "READY": str(tell), "GO": str(wait)},
+        pass_fds=(tell, wait),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(tell)
+    os.close(wait)
+    said = os.read(ready, 1)
+    yield child, go
+    child.kill()
+    child.wait()
+    child.stderr.close()
+    os.close(ready)
+    os.close(go)
+    assert said == b"!"
+
+
+def command(data):
+    parts = ["x.locus", data, "-p", "waiting:g", "-o", "out.csv", "--block-rows", "100"]
+    return ["score", *parts, "--keep", "id"]
+
+
+def test_two_runs_do_not_write_one_output(waiting, tmp_path, capsys):
+    child, go = waiting
+    (part,) = tmp_path.glob(".out.csv.*.parts/*.arrow")
+    before = part.read_bytes()
+    write(homes(120, seed=1), tmp_path / "second.csv")
+    started = [sys.executable, "-m", "locuscore", *command("second.csv")]
+    second = subprocess.run(started, capture_output=True, text=True, check=False)
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    for fact in (f"process {child.pid} ", socket.gethostname(), "since 20", "first.csv"):
+        assert fact in second.stderr
+    assert part.read_bytes() == before
+    os.write(go, b"!")
+    _, err = child.communicate()
+    assert child.returncode == 0, err
+    assert read(tmp_path / "out.csv")["id"].tolist() == list(range(250))
+    assert not list(tmp_path.glob(".*"))
+    run(capsys, *command("second.csv"))  # the lock ended with its process
+    assert len(read(tmp_path / "out.csv")) == 120
+
+
+def test_parts_that_others_touch_are_not_merged(waiting, tmp_path):
+    child, go = waiting
+    (tmp_path / "out.csv").write_text("old")
+    (part,) = tmp_path.glob(".out.csv.*.parts/*.arrow")
+    part.unlink()
+    os.write(go, b"!")
+    _, err = child.communicate()
+    assert child.returncode == 1
+    assert part.name in err
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize("swap", [lambda part: part.unlink(), lambda part: part.write_bytes(b"")])
+def test_the_merge_reads_only_what_was_written(swap, tmp_path):
+    import pyarrow as pa
+
     from locuscore.cli._parts import Parts
 
-    with (
-        Parts.of(tmp_path / "out.csv", "0" * 16),
-        pytest.raises(RuntimeError, match="another run"),
-        Parts.of(tmp_path / "out.csv", "0" * 16),
-    ):
+    def merge():
+        with Parts.of(tmp_path / "out.csv", "0" * 16, tmp_path) as parts:
+            parts.append(pa.table({"a": [1]}))
+            parts.append(pa.table({"a": [2]}))
+            swap(parts.folder / "00000001.arrow")
+            parts.merge("csv", lambda _: None)
+
+    with pytest.raises(RuntimeError, match=r"00000001\.arrow is not what this run has written"):
+        merge()
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_lock_whose_holder_says_nothing_still_holds(tmp_path):
+    import fcntl
+
+    from locuscore.cli._lock import only_one
+
+    with (tmp_path / ".out.csv.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with (
+            pytest.raises(RuntimeError, match="another run"),
+            only_one(tmp_path / "out.csv", tmp_path),
+        ):
+            pass
+    with only_one(tmp_path / "out.csv", tmp_path):  # it was left behind by a killed run
         pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rule", [True, False])
+def test_kept_columns_may_be_called_like_new_ones(rule, tmp_path, capsys):
+    saved(tmp_path / "x.locus", rule=rule)
+    frame = homes(60).assign(bound_note="high", bound_0=np.inf, score_of="x", prediction_old=1)
+    names = ["bound_note", "bound_0", "score_of", "prediction_old"]
+    if not rule:
+        frame, names = frame.assign(flag="red", score=0), [*names, "flag", "score"]
+    data, output = write(frame, tmp_path / "new.parquet"), tmp_path / "out.parquet"
+    keep = [word for name in names for word in ("--keep", name)]
+    said = run(capsys, "score", tmp_path / "x.locus", data, "-o", output, *keep)
+    assert set(said["infinite_bounds"]) == {"bound_0.1", "bound_0.25"}
+    assert (said["flagged"] is None) == (not rule)
+    assert_same(read(output)[names], frame[names])
+
+
+def test_what_fails_at_once_leaves_nothing_and_what_fails_later_says_what_is_left(
+    guard, tmp_path, capsys
+):
+    _, archive = guard
+    frame = homes(250).astype({"size": object})
+    out = ["-o", tmp_path / "out.csv", "--block-rows", 100]
+    for row, left in ((0, 0), (150, 1)):
+        frame["size"] = homes(250)["size"].astype(object)
+        frame.loc[row, "size"] = "large"
+        data = write(frame.astype({"size": str}), tmp_path / "new.parquet")
+        err = fails(capsys, "score", archive, data, *out)
+        folders = list(tmp_path.glob(".*"))
+        assert len(folders) == left
+        assert ("the same command goes on" in err) == bool(left)
+        assert all(str(folder) in err for folder in folders)
 
 
 def test_what_is_said_and_not_said(guard, tmp_path, capsys):

@@ -152,7 +152,7 @@ def test_no_rows_are_no_rows(client, scorer):
 def test_the_model_describes_itself(client, scorer):
     facts = client.get("/model").json()
     assert facts["card"] == scorer.card
-    assert facts["columns"] == scorer.columns
+    assert facts["columns"] == scorer.column_names
     assert [column["name"] for column in facts["features"]] == list(scorer.schema.names)
     assert client.get("/healthz").json() == {"status": "ok"}
 

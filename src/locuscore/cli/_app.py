@@ -89,7 +89,8 @@ def run(arguments: Sequence[str]) -> int:
             _print_warnings(hidden=bool(given & {"--quiet", "-q"}))
             code = app(args=list(arguments), prog_name="locuscore", standalone_mode=False)
         return WRONG_USAGE if asks_nothing else int(code or OK)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as error:
+        sys.stderr.writelines(f"{note}\n" for note in getattr(error, "__notes__", ()))
         return INTERRUPTED
     except Exception as error:  # every error becomes one line
         if "--debug" in given:
@@ -108,7 +109,8 @@ def _one_line(error: Exception) -> tuple[str, int]:
         text = f"{usage.format_message().rstrip('.')} (see {where} --help)"
         return " ".join(text.split()), WRONG_USAGE
     text = str(error) if isinstance(error, SAY_WHAT_THEY_ARE) and str(error) else repr(error)
-    return _in_options(text), FAILED
+    notes = [text.rstrip(".") + ".", *error.__notes__] if hasattr(error, "__notes__") else [text]
+    return _in_options(" ".join(notes)), FAILED
 
 
 def _in_options(text: str) -> str:

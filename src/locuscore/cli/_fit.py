@@ -223,7 +223,7 @@ def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample)
         "predictor": type(locus.predictor_).__name__,
         "alphas": list(scorer.alphas),
         "features": list(scorer.schema.names),
-        "columns": scorer.columns,
+        "columns": scorer.column_names,
         "rule": rule,
         "card": scorer.card,
     }

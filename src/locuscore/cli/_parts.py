@@ -7,14 +7,17 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 
 from locuscore._archive import keep_names, write_atomically
+from locuscore.cli._lock import only_one
 from locuscore.cli._tables import write_tables
+
+Identity = tuple[int, int, int]
 
 
 def digest(*facts: Any) -> str:
@@ -30,50 +33,62 @@ def file_identity(path: Path) -> tuple[str, int, int]:
 
 @dataclass(frozen=True)
 class Parts:
-    """A hidden folder beside the output: parts 0, 1, 2, ..., each complete or absent."""
+    """A hidden folder beside the output: parts 0, 1, 2, ..., each complete or absent.
+
+    `known` tells the parts that this run found or wrote from any that others may put there.
+    """
 
     output: Path
     folder: Path
+    known: list[Identity] = field(default_factory=list)
 
     @classmethod
     @contextmanager
-    def of(cls, output: Path, key: str) -> Iterator["Parts"]:
-        """Open the folder of this output and key, and keep other runs out of it meanwhile.
+    def of(cls, output: Path, key: str, source: Path) -> Iterator["Parts"]:
+        """Open the folder of this output and key; other runs are kept off the output meanwhile.
 
         Folders of the same output with another key belong to another input or archive: they go.
+        A run that fails keeps its parts, if there are any, and says so.
         """
         target = Path(os.path.realpath(output))
         stale = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.parts")
         folder = target.with_name(f".{target.name}.{key}.parts")
-        folder.mkdir(exist_ok=True)
-        with _only_one(folder / "lock"):
+        with only_one(target, source):
             for other in target.parent.iterdir():
                 if stale.fullmatch(other.name) and other != folder:
                     shutil.rmtree(other)
-            yield cls(target, folder)
+            folder.mkdir(exist_ok=True)
+            parts = cls(target, folder)
+            parts._find()
+            try:
+                yield parts
+            except BaseException as error:
+                parts._keep_or_remove(error)
+                raise
 
     @property
     def n_done(self) -> int:
-        """Number of parts that are complete; the next one has this number."""
-        n = 0
-        while self._path(n).exists():
-            n += 1
-        return n
+        """Number of parts that are complete."""
+        return len(self.known)
 
-    def write(self, number: int, table: Any) -> None:
-        """Write one part."""
+    def append(self, table: Any) -> None:
+        """Write the next part."""
 
         def write(file: IO[bytes]) -> None:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             with pa.ipc.new_file(file, table.schema, options=options) as writer:
                 writer.write_table(table)
 
-        write_atomically(self._path(number), write)
+        path = self._path(self.n_done)
+        write_atomically(path, write)
+        self.known.append(_identity(path.stat()))
 
     def tables(self) -> Iterator[Any]:
-        """All parts, one at a time."""
-        for number in range(self.n_done):
-            with pa.OSFile(str(self._path(number))) as file:
+        """All parts, one at a time; raises if one is not as this run left it."""
+        for number, identity in enumerate(self.known):
+            with self._open(number) as file:
+                if _identity(os.fstat(file.fileno())) != identity:
+                    raise self._changed(number)
                 yield pa.ipc.open_file(file).read_all()
 
     def merge(self, kind: str, see: Callable[[Any], None]) -> None:
@@ -91,23 +106,34 @@ class Parts:
         keep_names(self.output.parent)
         shutil.rmtree(self.folder)
 
+    def _find(self) -> None:
+        while (path := self._path(self.n_done)).exists():
+            self.known.append(_identity(path.stat()))
+
+    def _keep_or_remove(self, error: BaseException) -> None:
+        if not self.n_done:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        elif self.folder.exists():
+            error.add_note(
+                f"What was scored so far is kept in {self.folder}: the same command goes on from "
+                "there, another one for the same output removes it."
+            )
+
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:08d}.arrow"
 
-
-@contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process, however it ends; where there are no such, none."""
-    if os.name != "posix":
-        yield
-        return
-    import fcntl  # noqa: PLC0415 - absent elsewhere
-
-    with path.open("w") as file:
+    def _open(self, number: int) -> IO[bytes]:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RuntimeError(
-                f"another run is writing this output; it works in {path.parent}."
-            ) from None
-        yield
+            return self._path(number).open("rb")
+        except FileNotFoundError:
+            raise self._changed(number) from None
+
+    def _changed(self, number: int) -> RuntimeError:
+        return RuntimeError(
+            f"{self._path(number)} is not what this run has written, so {self.output} was left as "
+            "it was; remove that folder and start again."
+        )
+
+
+def _identity(found: os.stat_result) -> Identity:
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -70,8 +70,8 @@ def score(
     block = BlockScorer(scorer, feature_columns(scorer, data, source.names), kept, prefix)
     facts = [kept, prefix, block_rows, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
-    started, counts = time.perf_counter(), Counts(prefix)
-    with Parts.of(output, key) as parts:
+    started, counts = time.perf_counter(), Counts.of(scorer, prefix)
+    with Parts.of(output, key, data) as parts:
         with terminal.progress(source.n_rows, parts.n_done * block_rows) as advance:
             resumed = score_blocks(source, block, parts, block_rows, advance)
         parts.merge(kind, counts.add)

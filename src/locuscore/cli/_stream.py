@@ -1,6 +1,6 @@
 """Scoring a stream of rows with constant memory, in blocks that a later run need not repeat."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class BlockScorer:
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        twice = set(self.kept) & {self.prefix + name for name in self.scorer.columns}
+        twice = set(self.kept) & {self.prefix + name for name in self.scorer.column_names}
         if twice:
             raise ValueError(
                 f"the kept column {', '.join(sorted(twice))} has the name of a new one; use "
@@ -92,20 +92,27 @@ def _without_dictionary(column: Any) -> Any:
 class Counts:
     """What a run did, counted over all parts, those of an earlier run included."""
 
-    prefix: str
+    bounds: Sequence[str]
+    flags: Sequence[str]
     rows: int = 0
     flagged: int | None = None
     infinite: dict[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, scorer: Scorer, prefix: str) -> "Counts":
+        """Start to count what a scorer gives, under names with a prefix."""
+        named = [(column.role, prefix + column.name) for column in scorer.columns]
+        bounds = [name for role, name in named if role == "bound"]
+        return cls(bounds, [name for role, name in named if role == "flag"])
+
     def add(self, table: Any) -> None:
         """Count the rows of a part."""
         self.rows += table.num_rows
-        for name in table.column_names:
-            if name.startswith(f"{self.prefix}bound_"):
-                found = int(np.isinf(table.column(name).to_numpy()).sum())
-                self.infinite[name] = self.infinite.get(name, 0) + found
-        if f"{self.prefix}flag" in table.column_names:
-            flags = pc.sum(table.column(f"{self.prefix}flag")).as_py()
+        for name in self.bounds:
+            found = int(np.isinf(table.column(name).to_numpy()).sum())
+            self.infinite[name] = self.infinite.get(name, 0) + found
+        for name in self.flags:
+            flags = pc.sum(table.column(name)).as_py()
             self.flagged = (self.flagged or 0) + int(flags or 0)
 
 
@@ -115,11 +122,11 @@ def score_blocks(
     """Score all blocks of rows that are not done yet; return how many rows were done before."""
     first = parts.n_done
     batches = source.batches(block.columns, first * size)
-    for number, table in enumerate(even_tables(batches, size), first):
-        parts.write(number, block(table))
+    for table in even_tables(batches, size):
+        parts.append(block(table))
         advance(table.num_rows)
     if not parts.n_done:
-        parts.write(0, block(pa.Table.from_batches([next(source.batches(block.columns))])))
+        parts.append(block(pa.Table.from_batches([next(source.batches(block.columns))])))
     return first * size
 
 

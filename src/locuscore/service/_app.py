@@ -126,13 +126,10 @@ class Service:
         schema, limit = model.scorer.schema, self.settings.max_rows
         columns, n = await aside(is_large, lambda: parse_rows(body, schema, limit))
         found = await self._scored(model.json_rows, columns, n)
-        self.metrics.scored(found, n)
-        bounds = [name for name in found if name.startswith("bound_")]
-        rule = model.scorer.rule
-        bounds += ["score"] if rule is not None and rule.score.kind == "bound" else []
+        self.metrics.scored(found, n, model.scorer.columns)
 
         def text() -> bytes:
-            content = {"model": model.name, "rows": scored_rows(found, bounds)}
+            content = {"model": model.name, "rows": scored_rows(found, model.bounds)}
             return json.dumps(content, allow_nan=False, default=str).encode()
 
         return answer_of(await aside(is_large, text), JSON, model)
@@ -140,7 +137,7 @@ class Service:
     async def _score_arrow(self, body: bytes, model: Model) -> Response:
         table = await aside(True, lambda: read_table(body, self.settings.max_rows))
         found = await self._scored(model.arrow_rows, table, table.num_rows)
-        self.metrics.scored(columns_of(found), table.num_rows)
+        self.metrics.scored(columns_of(found), table.num_rows, model.scorer.columns)
         return answer_of(await aside(True, lambda: stream(found)), ARROW, model)
 
     async def _scored(self, group: Group, part: Any, n: int) -> Any:

@@ -1,8 +1,11 @@
 """What Prometheus reads; each app counts for itself."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from locuscore._scorer import Column
 from locuscore.service._model import Answer
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -49,11 +52,11 @@ class Metrics:
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
-    def scored(self, columns: Answer, n: int) -> None:
+    def scored(self, answer: Answer, n: int, columns: Iterable[Column]) -> None:
         """Count rows, accepted rows and infinite bounds of one request."""
-        bounds = [values for name, values in columns.items() if name.startswith("bound_")]
-        flags = columns.get("flag")
-        accepted = n if flags is None else n - int(np.sum(flags))
+        roles = [(column.role, answer[column.name]) for column in columns]
+        bounds = [values for role, values in roles if role == "bound"]
+        accepted = n - sum(int(np.sum(values)) for role, values in roles if role == "flag")
         infinite = sum(int(np.isinf(values).sum()) for values in bounds)
         found = (n, accepted, n * len(bounds), infinite)
         counters = (self._rows, self._accepted, self._bounds, self._infinite)

@@ -44,6 +44,15 @@ class Model:
         return {"model": self.name, **kept, **more}
 
     @cached_property
+    def bounds(self) -> list[str]:
+        """Names of the columns of bounds, the rule's score among them where that is one."""
+        rule = self.scorer.rule
+        roles = {"bound"} | (
+            {"score"} if rule is not None and rule.score.kind == "bound" else set()
+        )
+        return [column.name for column in self.scorer.columns if column.role in roles]
+
+    @cached_property
     def json_rows(self) -> "JsonRows":
         """Scores rows that came as JSON."""
         return JsonRows(self.scorer)

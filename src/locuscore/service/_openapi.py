@@ -143,15 +143,13 @@ def _column(type_name: str) -> dict[str, Any]:
 
 
 def _scored_row(model: Model) -> dict[str, Any]:
-    scorer = model.scorer
+    number, truth = {"type": ["number", "null"]}, {"type": "boolean"}
+    kinds = {"prediction": {}, "bound": number, "score": number, "flag": truth}  # {}: of any type
     columns: dict[str, Any] = {}
-    for name in scorer.columns:
-        if name.startswith("prediction"):
-            continue  # of any type
-        columns[name] = {"type": "boolean"} if name == "flag" else {"type": ["number", "null"]}
-        is_bound = name == "score" and scorer.rule is not None and scorer.rule.score.kind == "bound"
-        if name.startswith("bound_") or is_bound:
-            columns[f"{name}_is_infinite"] = {"type": "boolean"}
+    for column in model.scorer.columns:
+        columns[column.name] = kinds[column.role]
+        if column.name in model.bounds:
+            columns[f"{column.name}_is_infinite"] = truth
     return _object(columns)
 
 

@@ -1,0 +1,76 @@
+"""One run at a time for each output, and who it is."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def only_one(output: Path, source: Path) -> Iterator[None]:
+    """Hold the lock of an output; who comes second is told who holds it.
+
+    It is the system's lock on a hidden file, which ends with the process, however that ends; the
+    file is removed in the end. No lock on platforms without flock.
+    """
+    if os.name != "posix":
+        yield
+        return
+    path = output.with_name(f".{output.name}.lock")
+    with _locked(path, output) as file:
+        try:
+            file.write(_facts(source))
+            file.flush()
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _locked(path: Path, output: Path) -> IO[str]:
+    """Open and lock the file that has the name now: its last holder may just have removed it."""
+    import fcntl  # noqa: PLC0415 - absent elsewhere
+
+    while True:
+        file = path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.truncate(0)
+                return file
+        except FileNotFoundError:  # removed between two looks
+            pass
+        except BlockingIOError:
+            file.seek(0)
+            holder = _holder(file.read())
+            file.close()
+            raise RuntimeError(
+                f"{output} is being written by another run ({holder}); wait for it, or choose "
+                "another output. Nothing was changed."
+            ) from None
+        file.close()
+
+
+def _facts(source: Path) -> str:
+    return json.dumps(
+        {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            "input": str(source.resolve()),
+        }
+    )
+
+
+def _holder(text: str) -> str:
+    try:
+        facts = json.loads(text)
+        return (
+            f"process {facts['pid']} on {facts['host']}, since {facts['since']}, reading "
+            f"{facts['input']}"
+        )
+    except (ValueError, KeyError, TypeError):
+        return "it has not said yet who it is"
