@@ -10,6 +10,7 @@ import typer
 
 from locuscore import __version__
 from locuscore.cli._certify import certify
+from locuscore.cli._codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from locuscore.cli._demo import demo
 from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
@@ -19,7 +20,6 @@ from locuscore.cli._score import score
 from locuscore.cli._serve import serve
 from locuscore.cli._terminal import as_json
 
-OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 # What the library tells callers in Python, told to those at a terminal.
 AS_OPTIONS = {
     "Scorer.load(path, predictor=g)": "--predictor MODEL",
@@ -79,7 +79,7 @@ def _options(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code: 0, 1 for an error, 2 for wrong usage."""
+    """Run a command and return its exit code, one of `_codes`."""
     given = set(arguments)
     asks_nothing = not arguments or list(arguments) == ["plan"]
     if asks_nothing:
