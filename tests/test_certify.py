@@ -135,10 +135,28 @@ def test_rows_needed_at_the_observed_rate_are_exact():
     assert f"{wanted} rows would have been needed instead of 150" in rule.guarantee
 
 
-def test_no_number_of_rows_would_do(rng):
-    rule = certify_threshold(rng.uniform(size=100), np.ones(100), 0.5, ETA, DELTA)
+def test_where_more_rows_would_not_help_a_lower_start_may():
+    """The safest 12 % have no bad row, all others many: a start at 0.4 sees too many of them."""
+    score, losses = np.arange(250.0), np.zeros(250)
+    losses[30::3] = 1.0
+    rule = certify_threshold(score, losses, 0.5, ETA, DELTA)
+    assert rule.threshold == -np.inf
     assert rule.evidence["rows_needed_at_this_rate"] is None
-    assert "no number of rows would do" in rule.guarantee
+    assert "at this rate no number of rows would pass eta = 0.1 there" in rule.guarantee
+    assert "A lower start (see `starts`) may still pass" in rule.guarantee
+    lower = certify_threshold(score, losses, 0.5, ETA, DELTA, starts=[0.1])
+    assert lower.evidence["acceptance"] >= 0.12
+    holm = certify_threshold_holm(score, losses, 0.5, ETA, DELTA, [100.0])
+    assert "A grid with lower thresholds may still pass" in holm.guarantee
+    assert certify_threshold_holm(score, losses, 0.5, ETA, DELTA, [28.0]).threshold == 28.0
+
+
+def test_where_no_lower_start_can_pass_none_is_advised(rng):
+    """With 22 accepted rows there is nothing below that could pass."""
+    rule = certify_threshold(rng.uniform(size=40), np.ones(40), 0.5, ETA, DELTA)
+    assert rule.evidence["starts_at_n"] == (22,)
+    assert rule.evidence["rows_needed_at_this_rate"] is None
+    assert "lower start" not in rule.guarantee
 
 
 def test_no_bad_row_at_all():

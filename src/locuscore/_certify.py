@@ -141,7 +141,8 @@ def certify_threshold_holm(
     # The smallest p-value is held against this level first, wherever it is.
     tests = [Start(position, error / size) for position in range(size)]
     where = "the threshold that came closest"
-    return _rule(of, ladder, certified, (0, size), evidence, tests, where)
+    lower = "A grid with lower thresholds"
+    return _rule(of, ladder, certified, (0, size), evidence, tests, where, lower)
 
 
 def certify_threshold_paper(
@@ -243,7 +244,8 @@ def _climbed(
         "starts_at_n": tuple(ladder.count(start.position)[0] for start in starts),
         "start_levels": tuple(start.level for start in starts),
     }
-    return _rule(of, ladder, certified, tested, evidence, starts, "its best start")
+    where, lower = "its best start", "A lower start (see `starts`)"
+    return _rule(of, ladder, certified, tested, evidence, starts, where, lower)
 
 
 def _rule(
@@ -254,6 +256,7 @@ def _rule(
     evidence: dict[str, Any],
     starts: Sequence[Start],
     where: str,
+    lower: str,
 ) -> FlagRule:
     eta, delta = evidence["eta"], evidence["delta"]
     table = ladder.table(tested, certified, eta)
@@ -261,7 +264,7 @@ def _rule(
     if ladder.side == "right":
         assumptions.insert(2, "thresholds and starts fixed without the certifying rows")
     if certified is None:
-        needed, why = shortfall(ladder, starts, eta, where)
+        needed, why = shortfall(ladder, starts, eta, where, lower)
         threshold, evidence = -np.inf, evidence | needed
         guarantee = f"Nothing is accepted: no threshold could be certified. {why}"
     else:

@@ -192,9 +192,12 @@ def climb(
 
 
 def shortfall(
-    ladder: Ladder, starts: Sequence[Start], eta: float, where: str
+    ladder: Ladder, starts: Sequence[Start], eta: float, where: str, lower: str
 ) -> tuple[dict[str, int | None], str]:
-    """How many rows would have been needed, from the start that came closest."""
+    """How many rows would have been needed, from the start that came closest.
+
+    Where more rows would not help, fewer accepted ones may: `lower` says what would accept fewer.
+    """
     n_at, bad_at = ladder.counts(np.array([start.position for start in starts]))
     distance = binomial_p_value(bad_at, n_at, eta) / [start.level for start in starts]
     i = int(np.flatnonzero(distance == distance.min())[-1])  # of equals, where most are accepted
@@ -212,8 +215,10 @@ def shortfall(
     elif n and bad < eta * n:
         why += f"; at this rate more than {MOST_ROWS} accepted rows would have been needed"
     elif n:
-        why += f"; at this rate no number of rows would do for eta = {eta:g}"
+        why += f"; at this rate no number of rows would pass eta = {eta:g} there"
     why += "."
+    if total is None and n > clean:
+        why += f" {lower} may still pass, if chosen without these losses."
     if ladder.side == "left" and n < 0.9 * min(starts[i].position, ladder.n_rows):
         why += " The start lies in a block of tied scores; pass reference scores to test at ties."
     needed = {"accepted_rows_needed_without_a_bad_one": clean, "rows_needed_at_this_rate": total}

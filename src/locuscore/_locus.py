@@ -301,6 +301,7 @@ class Locus(BaseEstimator):
         *,
         of: Score | None = None,
         reference: Rows | None = None,
+        starts: Sequence[float] | None = None,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -310,10 +311,9 @@ class Locus(BaseEstimator):
         rows, and is broken by a tau, eta or delta read off D2's losses, and by several calls that
         each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
         are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
-        score of this estimator. `reference` are other rows, without labels, see
-        `certify_threshold`. Without fresh rows and without `reference`, the tails of
-        `reference_signals_` serve as one where more than a twentieth of them are equal: this and
-        the thresholds are a function of D1 alone, as the score is.
+        score of this estimator. `reference` (unlabelled rows) and `starts` are those of
+        `certify_threshold`. Without fresh rows and `reference`, the tails of `reference_signals_`
+        serve as one if more than a twentieth of them are equal, like the score a function of D1.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
@@ -331,7 +331,9 @@ class Locus(BaseEstimator):
             other = known if other is None and ties_heavily(known) else other
         else:
             raise ValueError(not_from_calibration(chosen))
-        return certify_threshold(values, z, tau, eta, delta, of=chosen, reference=other)
+        return certify_threshold(
+            values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
+        )
 
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors

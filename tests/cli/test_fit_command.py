@@ -1,5 +1,7 @@
 """`locuscore fit`, `certify` and `inspect`: what they write and what they refuse."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -61,6 +63,48 @@ def test_certify_gives_an_archive_a_new_rule(score, tmp_path, capsys):
     assert rule.score.kind == score
     assert said["card"] == str(rule)
     assert old.read_bytes() == before
+
+
+def test_a_certificate_that_accepts_nothing_has_its_own_code(tmp_path, capsys):
+    data, archive = write(homes(300), tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "-o", archive)
+    rule = ["--tau", 0.1, "--eta", 0.05]
+    fresh = write(homes(100, seed=1), tmp_path / "fresh.csv")
+    for name, command in {
+        "fit": ["fit", data, *BY_COLUMN, *QUICK, "--rule", "certify", *rule],
+        "certify": ["certify", archive, fresh, *rule],
+    }.items():
+        output = tmp_path / f"{name}.locus"
+        output.write_text("old")
+        words = [*map(str, [*command, "-o", output])]
+        assert main(words) == 3
+        out, err = capsys.readouterr()
+        assert "Nothing is accepted" in " ".join(out.split())
+        assert "Saved" not in out
+        assert err.startswith("error: ")
+        assert "--allow-empty" in err
+        assert main([*words, "--quiet"]) == 3
+        assert capsys.readouterr() == ("", err)
+        assert main([*words, "--json"]) == 3
+        said = json.loads(capsys.readouterr().out)
+        assert said["archive"] is None
+        assert said["rule"]["threshold"] == "-inf"
+        assert output.read_text() == "old"
+        assert run(capsys, *words, "--allow-empty")["archive"] == str(output)
+        assert Scorer.load(output).rule.threshold == -np.inf
+
+
+def test_starts_are_those_of_python(tmp_path, capsys):
+    data, archive = write(homes(400), tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    rule = ["--tau", 1.0, "--eta", 0.3, "--starts", 0.25, "--starts", 0.6]
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "--rule", "certify", *rule, "-o", archive)
+    assert len(Scorer.load(archive).rule.evidence["starts_at_n"]) == 2
+    fresh, new = write(homes(500, seed=1), tmp_path / "fresh.csv"), tmp_path / "new.locus"
+    run(capsys, "certify", archive, fresh, *rule, "-o", new)
+    locus = Scorer.load(archive).locus
+    X = homes(500, seed=1)[["size", "age", "town", "quoted"]]
+    y = homes(500, seed=1)["price"]
+    assert Scorer.load(new).rule == locus.certify(1.0, 0.3, 0.1, X, y, starts=[0.25, 0.6])
 
 
 def model(names=("size", "age"), kind=LinearRegression, values=False):
@@ -264,6 +308,10 @@ def test_wrong_use_is_one_line(tmp_path, capsys):
     assert "no use for --tau" in refused(*good, "--rule", "none", "--tau", 1, code=2)
     assert "belong together" in refused(*good, "--rule", "certify", "--tau", 1, code=2)
     assert "belong together" in refused(*good, "--tau", 1, "--eta", 0.1, code=2)
+    assert "--rule certify" in refused(*good, "--tau", 1, "--starts", 0.1, code=2)
+    assert "--rule certify" in refused(*good, "--tau", 1, "--allow-empty", code=2)
+    empty = ["--rule", "certify", "--tau", 1, "--eta", 0.1, "--starts", 0]
+    assert "shares of the rows" in refused(*good, *empty)
     assert "alpha" in refused(*good, "--alpha", 2)
     assert "no column cost" in refused("-t", "cost", "--prediction", "quoted", *out)
     assert "no column guess" in refused("-t", "price", "--prediction", "guess", *out)

@@ -4,11 +4,12 @@ from typing import Annotated
 
 from locuscore import Score, Scorer
 from locuscore.cli._choices import check_output, chosen_loss, chosen_predictor, load_scorer
-from locuscore.cli._fit import known_target, read_labelled, show_saved, split_target
+from locuscore.cli._fit import known_target, read_labelled, save_and_show, split_target
 from locuscore.cli._options import (
     ETA,
     MAX_ROWS,
     TAU,
+    AllowEmpty,
     Archive,
     Data,
     Debug,
@@ -21,6 +22,7 @@ from locuscore.cli._options import (
     Quiet,
     ScoreName,
     Seed,
+    Starts,
     TargetAgain,
     Thresholded,
     Trust,
@@ -40,6 +42,8 @@ def certify(
     target: TargetAgain = None,
     delta: Delta = 0.1,
     score: ScoreName = Thresholded.TAIL,
+    starts: Starts = None,
+    allow_empty: AllowEmpty = False,
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
@@ -77,7 +81,6 @@ def certify(
         Thresholded.BOUND: Score.bound(alpha),
     }[score]
     with terminal.working(f"certifying on {len(y):,} rows"):
-        rule = scorer.locus.certify(tau, eta, delta, X, y, of=of)
+        rule = scorer.locus.certify(tau, eta, delta, X, y, of=of, starts=starts)
     made = Scorer(scorer.locus, rule, scorer.alphas)
-    made.save(output)
-    show_saved(terminal, made, output, sample)
+    save_and_show(terminal, made, output, sample, allow_empty=allow_empty)

@@ -19,10 +19,12 @@ from locuscore.cli._choices import (
     chosen_predictor,
     missing_columns,
 )
+from locuscore.cli._codes import NOTHING_ACCEPTED
 from locuscore.cli._options import (
     ETA,
     MAX_ROWS,
     TAU,
+    AllowEmpty,
     Alphas,
     CalibrationSize,
     Data,
@@ -41,6 +43,7 @@ from locuscore.cli._options import (
     Rule,
     RuleName,
     Seed,
+    Starts,
     Target,
     Trust,
     TrustPickle,
@@ -68,6 +71,8 @@ def fit(
     tau: Annotated[float | None, TAU] = None,
     eta: Annotated[float | None, ETA] = None,
     delta: Delta = 0.1,
+    starts: Starts = None,
+    allow_empty: AllowEmpty = False,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -84,6 +89,7 @@ def fit(
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
     chosen, alphas = _check_rule(rule, tau, eta, delta), alpha or [0.1]
+    _check_for_certificate(chosen, starts, allow_empty)
     check_alpha(alphas)
     g = chosen_predictor(predictor, trust, trust_pickle)
     if prediction is not None:
@@ -95,10 +101,9 @@ def fit(
     X, y = split_target(sample, names, target)
     with terminal.working(f"fitting on {len(y):,} rows"):
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
-    made = _make_rule(locus, chosen, alphas[0], tau, eta, delta)
+    made = _make_rule(locus, chosen, alphas[0], tau, eta, delta, starts)
     scorer = Scorer(locus, made, alphas)
-    scorer.save(output)
-    show_saved(terminal, scorer, output, sample)
+    save_and_show(terminal, scorer, output, sample, allow_empty=allow_empty)
 
 
 def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
@@ -116,15 +121,27 @@ def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: 
     return chosen
 
 
+def _check_for_certificate(rule: Rule, starts: Sequence[float] | None, allow_empty: bool) -> None:
+    for name, given in (("--starts", starts), ("--allow-empty", allow_empty)):
+        if given and rule is not Rule.CERTIFY:
+            raise typer.BadParameter(f"{name} is for --rule certify.")
+
+
 def _make_rule(
-    locus: Locus, rule: Rule, alpha: float, tau: float | None, eta: float | None, delta: float
+    locus: Locus,
+    rule: Rule,
+    alpha: float,
+    tau: float | None,
+    eta: float | None,
+    delta: float,
+    starts: Sequence[float] | None,
 ) -> FlagRule | None:
     if tau is None:
         return None
     if rule is Rule.TAU:
         return locus.tau_rule(tau, alpha)
     assert eta is not None
-    return locus.certify(tau, eta, delta)
+    return locus.certify(tau, eta, delta, starts=starts)
 
 
 def read_labelled(
@@ -206,15 +223,35 @@ def check_target(y: Any, name: str) -> None:
         raise ValueError(f"the target {name} is missing in {missing:,} rows; remove them first.")
 
 
-def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample) -> None:
-    """Say what was fitted, what it guarantees and where it is."""
+def save_and_show(
+    terminal: Terminal, scorer: Scorer, output: Path, sample: Sample, *, allow_empty: bool
+) -> None:
+    """Write an archive, and say what was fitted, what it guarantees and where it is.
+
+    A certificate that accepts nothing is written only if that is allowed.
+    """
+    rule = scorer.rule
+    accepts_nothing = rule is not None and rule.threshold == -np.inf
+    if not accepts_nothing or allow_empty:
+        scorer.save(output)
+        _show(terminal, scorer, output, sample)
+        return
+    _show(terminal, scorer, None, sample)
+    terminal.error(
+        f"the certificate accepts nothing, so {output} was not written; --allow-empty writes it "
+        "all the same."
+    )
+    raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def _show(terminal: Terminal, scorer: Scorer, output: Path | None, sample: Sample) -> None:
     locus, n_used = scorer.locus, int(sample.rows.num_rows)
     n_calibration = len(locus.tails_)
     rule = None if scorer.rule is None else scorer.rule.to_dict()
     if rule is not None:
         rule.pop("table")
     figures = {
-        "archive": str(output),
+        "archive": None if output is None else str(output),
         "rows_read": sample.n_read,
         "rows_used": n_used,
         "n_calibration": n_calibration,
@@ -230,6 +267,8 @@ def show_saved(terminal: Terminal, scorer: Scorer, output: Path, sample: Sample)
 
     def draw(console: Console) -> None:
         print_card(console, scorer.card)
+        if output is None:
+            return
         size = size_text(output.stat().st_size)
         print_plain(
             console,

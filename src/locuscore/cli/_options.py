@@ -165,6 +165,25 @@ ETA = option("--eta", panel=RULE, text="Share of bad rows allowed among the acce
 Delta = Annotated[
     float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
 ]
+Starts = Annotated[
+    list[float] | None,
+    option(
+        "--starts",
+        panel=RULE,
+        metavar="SHARE",
+        text="Share of the rows where a sequence of tests begins, chosen without their losses. "
+        "Repeatable.",
+    ),
+]
+AllowEmpty = Annotated[
+    bool,
+    option(
+        "--allow-empty",
+        panel=RULE,
+        metavar="",
+        text="Write a certified rule even if it accepts nothing; otherwise that is exit code 3.",
+    ),
+]
 Scored = Annotated[
     Path, option("--output", "-o", metavar="FILE", text="CSV, Parquet or Arrow file to write.")
 ]

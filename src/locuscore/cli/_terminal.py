@@ -40,6 +40,10 @@ class Terminal:
         if not self.quiet:
             sys.stderr.write(text + "\n")
 
+    def error(self, text: str) -> None:
+        """Print an error on stderr, also with --quiet."""
+        sys.stderr.write(f"error: {text}\n")
+
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Show that something takes a while, on a terminal."""
