@@ -393,7 +393,13 @@ def test_riskiest_and_safest_rows_are_those_of_the_bound(found, locus, labelled)
     order = sorted(range(400), key=lambda i: (bound[i], tail[i], i))
     falling = sorted(range(400), key=lambda i: (-bound[i], -tail[i], i))
     names = [part["key"] for part in found["rows"]["columns"]]
-    assert names[:4] == ["prediction", "bound", "loss", "flag"]  # the score is this bound
+    assert names[:5] == [
+        "prediction",
+        "bound",
+        "loss",
+        "flag",
+        "probability",
+    ]  # scored by its bound
     for shown, expected in (("safest", order), ("riskiest", falling)):
         entries = found["rows"][shown]
         assert [entry["row"] for entry in entries] == [str(i) for i in expected[:25]]
@@ -402,6 +408,7 @@ def test_riskiest_and_safest_rows_are_those_of_the_bound(found, locus, labelled)
             assert_close(cells["prediction"], locus.predict(X[[i]])[0], rtol=1e-12)
             assert_close([cells["bound"], cells["loss"]], [bound[i], z[i]], rtol=1e-12)
             assert cells["flag"] == ("accept" if bound[i] <= 0.7 else "flag")
+            assert_close(cells["probability"], locus.probability(X[[i]], 0.7)[0], rtol=1e-9)
             assert_close([cells[f"feature_{j}"] for j in range(3)], X[i])
 
 
@@ -599,7 +606,7 @@ def test_signals_of_ones_own_and_many_columns(n_columns, rng):
     summary = report(Scorer(locus.fit(X[:200], y[:200])), X[200:], y[200:]).summary
     entry = summary["rows"]["riskiest"][0]
     x = X[200 + int(entry["row"])]
-    assert len(summary["rows"]["columns"]) == 3 + min(n_columns, 40)
+    assert len(summary["rows"]["columns"]) == 4 + min(n_columns, 40)
     names = {reason["name"]: reason["value"] for reason in entry["reasons"]}
     expected = {f"x{j}": value for j, value in enumerate(x)} | {"prediction": x[0]}
     if own:

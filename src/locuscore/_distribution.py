@@ -8,7 +8,7 @@ import numpy as np
 
 from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
-from locuscore.draws import WeightedDraws, average, envelope, joint_isf
+from locuscore.draws import WeightedDraws, average, envelope, estimate, joint_isf
 
 SMALLEST_SURVIVAL = 1e-300
 ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is not quite monotone
@@ -88,6 +88,10 @@ class LossDistribution:
             raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
         bound = self._isf(values)
         return bound[:, 0] if np.ndim(level) < 2 else bound
+
+    def estimate(self) -> "LossDistribution":
+        """The mean of the draws without what is added for caution: no envelope, no heavy tail."""
+        return replace(self, draws=estimate(self.draws), gamma=None)
 
     def knots(self, level: FloatArray) -> FloatArray:
         """Places, in no order, between which survival falls by no more than between the levels.

@@ -1,52 +1,31 @@
 """Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from locuscore._calibration import calibrated_level, conformal_rank, too_few_rows
+from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
-from locuscore._distribution import Floor, LossDistribution
-from locuscore._frames import (
-    Schema,
-    as_array,
-    as_rows,
-    like_rows,
-    n_rows,
-    name_of,
-    numbered,
-    take_rows,
-)
+from locuscore._distribution import Floor
+from locuscore._frames import as_array, n_rows, name_of, take_rows
 from locuscore._ladder import ties_heavily
-from locuscore._loss_model import LossModel
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import smallest_scale
 from locuscore._predictor import check_loss_fits, check_predictor, n_outputs, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
-from locuscore._rules import (
-    FlagRule,
-    Score,
-    check_rule,
-    check_score,
-    not_from_calibration,
-    tau_rule,
-)
-from locuscore._score_functions import LawFunction, bounds, exceedances, score_function
+from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
+from locuscore._scoring import RowScores
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import some_rows, split_rows
 from locuscore._validation import (
-    LocusWarning,
-    check_alpha,
     check_losses,
     check_methods,
     check_same_order,
-    check_tau,
     one_alpha,
     one_tau,
 )
@@ -55,7 +34,7 @@ from locuscore.engines import resolve_engine
 MOST_REFERENCE_ROWS = 1_000
 
 
-class Locus(BaseEstimator):
+class Locus(RowScores, BaseEstimator):
     """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
 
     `fit` splits the labelled rows into D1 and D2, models the law of the loss on D1 and calibrates
@@ -187,101 +166,6 @@ class Locus(BaseEstimator):
         self.target_name_ = None
         return self._fit(X, check_losses(as_array(z), n_rows(X), "z"))
 
-    @property
-    def loss_model_(self) -> LossModel:
-        """Laws of the loss at given signals, before calibration."""
-        return LossModel(self.engine_, self.gamma_, self.support_, self.floor_)
-
-    def predict(self, X: Rows) -> Any:
-        """Return g(X): the wrapper can stand where the predictor stood."""
-        check_is_fitted(self)
-        check_predictor(self.predictor_)
-        X = self._check_rows(X)
-        return getattr(self.predictor_, "predict", self.predictor_)(X)
-
-    def losses(self, X: Rows, y: ArrayLike) -> Any:
-        """Realised losses of the predictor on labelled rows."""
-        check_is_fitted(self)
-        check_predictor(self.predictor_)
-        check_loss_fits(self.loss, self.predictor_)
-        X = self._check_rows(X)
-        z = realised_losses(self.loss_, self.predictor_, X, y)
-        return like_rows(X, check_support(z, self.support_), ["loss"])
-
-    def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
-        """Upper bound U_alpha(x) on the loss of each row.
-
-        ``U = sup{z : P(Z > z | x) >= level(alpha)}``; at most a share alpha of new losses exceed
-        it (Theorem 1). One alpha gives shape (n,), a sequence of m gives (n, m); a frame gives a
-        series or a frame with its index. Infinite, with a warning, where D2 has too few rows for
-        alpha.
-        """
-        check_is_fitted(self)
-        alphas = check_alpha(alpha)
-        self._warn_if_too_few(float(alphas.min()))
-        function = bounds(self.tails_, np.atleast_1d(alphas))
-        return self._per_row(X, function, alphas.ndim, numbered("bound", alphas))
-
-    def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
-        """Smallest alpha whose bound is at most tau: how likely is a loss above tau?
-
-        ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. Accepting rows where it is at most alpha
-        is accepting rows with ``loss_bound <= tau``, so ``P(Z > tau and accepted) <= alpha``
-        (Theorem 3). Zero where tau is the top of the support. Shapes as in `loss_bound`.
-        """
-        check_is_fitted(self)
-        taus = check_tau(tau)
-        function = exceedances(self.tails_, np.atleast_1d(taus), self.support_.high)
-        return self._per_row(X, function, taus.ndim, numbered("exceedance", taus))
-
-    def loss_dist(self, X: Rows) -> LossDistribution:
-        """Predictive law of the loss at each row, before calibration: a function of D1 alone.
-
-        Holds the draws of all rows in memory; for many rows prefer `loss_bound` and `exceedance`,
-        which work in blocks.
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X)
-        if not n_rows(X):
-            raise ValueError("loss_dist needs at least one row; got an empty X.")
-        return self.loss_model_.dist(self.signals_(X))
-
-    def scores(self, X: Rows, score: Score) -> Any:
-        """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
-
-        `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
-        """
-        check_is_fitted(self)
-        if score.kind == "bound" and score.alpha is not None:
-            self._warn_if_too_few(score.alpha)
-        function = score_function([score], self.tails_, self.support_.high)
-        at = np.array(score.alpha if score.kind == "bound" else score.tau)
-        return self._per_row(X, function, 0, numbered(score.kind, at))
-
-    def joint_scores(
-        self, X: Rows, scores: Sequence[Score]
-    ) -> tuple[FloatArray | None, FloatArray]:
-        """Several scores as an array (n, m), in one pass over the laws and without warnings.
-
-        Also g(X), if the signals hold it as one number per row, so that nobody asks g twice.
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X)
-        function = score_function(scores, self.tails_, self.support_.high)
-        out, said = np.empty((n_rows(X), len(scores))), []
-        for start, S in self.signals_.blocks(X):
-            said.append(self.signals_.predictions(S, self.n_features_in_))
-            for rows, dist in self.loss_model_.blocks(S, start):
-                out[rows] = function(dist)
-        found = [part for part in said if part is not None]
-        return (np.concatenate(found) if found else None), out
-
-    def accepts(self, X: Rows, rule: FlagRule) -> Any:
-        """Whether the rule accepts each row; its score is computed here, so it is the right one."""
-        check_rule(rule)
-        values = as_array(self.scores(X, rule.score))
-        return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
-
     def tau_rule(self, tau: float, alpha: float) -> FlagRule:
         """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
 
@@ -367,36 +251,3 @@ class Locus(BaseEstimator):
         self.calibration_losses_ = z_cal
         self.calibration_signals_ = np.vstack([S for _, S in self.signals_.blocks(X_cal)])
         self.tails_ = np.sort(self.loss_model_.tails(self.calibration_signals_, z_cal))
-
-    def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
-        if reset:
-            self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
-        X = as_rows(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        if reset:
-            self.schema_ = Schema.of(X)
-        if reset and not n_rows(X):
-            raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
-        if not X.shape[1]:
-            raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        return X
-
-    def _warn_if_too_few(self, alpha: float) -> None:
-        n = len(self.tails_)
-        if conformal_rank(n, alpha) > n:
-            warnings.warn(too_few_rows(n, alpha, self.support_.high), LocusWarning, stacklevel=3)
-
-    def _per_row(
-        self,
-        X: Rows,
-        function: LawFunction,
-        ndim: int,
-        names: Sequence[str],
-    ) -> Any:
-        """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
-        X = self._check_rows(X)
-        out = np.empty((n_rows(X), len(names)))
-        for start, S in self.signals_.blocks(X):
-            for rows, dist in self.loss_model_.blocks(S, start):
-                out[rows] = function(dist)
-        return like_rows(X, out if ndim else out[:, 0], names)

@@ -167,8 +167,8 @@ def route_by_cost(
     Parameters
     ----------
     probability
-        ``P(Z > tau | x)`` per row: the tail ``loss_dist(X).sf(tau)``, or `Locus.exceedance`, which
-        is calibrated and errs on the cautious side.
+        ``P(Z > tau | x)`` per row, a probability: `Locus.probability`, which `Locus.route_by_cost`
+        passes on. Not `Locus.exceedance`, a level that may be far below it.
     review_cost, exceedance_cost
         Cost of looking at a row, and of accepting one whose loss exceeds tau: numbers, or one
         each per row.

@@ -29,6 +29,11 @@ def exceedances(calibration: FloatArray, taus: FloatArray, top: float) -> LawFun
     return evaluate
 
 
+def probabilities(taus: FloatArray) -> LawFunction:
+    """``P(Z > tau | x)`` as estimated, draws averaged whatever gamma is, one column per tau."""
+    return lambda dist: dist.estimate().sf(taus[None, :])
+
+
 def tails(taus: FloatArray) -> LawFunction:
     """``P(Z > tau | x)`` before calibration, one column per tau."""
     return lambda dist: dist.sf(taus[None, :])

@@ -11,6 +11,7 @@ from locuscore.draws._combined import (
     WeightedDraws,
     average,
     envelope,
+    estimate,
     floats_per_row,
     joint_isf,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "WeightedDraws",
     "average",
     "envelope",
+    "estimate",
     "floats_per_row",
     "joint_isf",
     "smallest_scale",

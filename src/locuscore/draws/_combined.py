@@ -18,6 +18,15 @@ def average(draws: LossDraws) -> LossDraws:
     return AverageDraws(draws) if own is None else own()
 
 
+def estimate(draws: LossDraws) -> LossDraws:
+    """Return the mean of the draws' laws as an estimate: without mass kept on a tail for caution.
+
+    The same as `average` for families that keep none.
+    """
+    own: Any = getattr(draws, "estimate", None)
+    return average(draws) if own is None else own()
+
+
 def envelope(draws: LossDraws, rank: IntArray) -> LossDraws:
     """Return each row's `rank`-th largest survival as a law of its own, or the draws as they are.
 
@@ -83,6 +92,10 @@ class TransformedDraws:
     def average(self) -> "TransformedDraws":
         """The mean of the laws, taken on the transformed scale, where its inverse is cheap."""
         return TransformedDraws(average(self.draws), self.forward, self.backward)
+
+    def estimate(self) -> "TransformedDraws":
+        """The estimate of the inner laws, transformed."""
+        return TransformedDraws(estimate(self.draws), self.forward, self.backward)
 
     def envelope(self, rank: IntArray) -> "TransformedDraws":
         """The envelope of the inner laws: an increasing function keeps the order of survivals."""
@@ -165,6 +178,10 @@ class WeightedDraws:
     def average(self) -> "WeightedDraws":
         """Mix the means of the parts, which is the weighted mean of the laws exactly."""
         return WeightedDraws([average(part) for part in self.parts], self.weights)
+
+    def estimate(self) -> "WeightedDraws":
+        """Mix the estimates of the parts."""
+        return WeightedDraws([estimate(part) for part in self.parts], self.weights)
 
     def _each(self, method: str, values: FloatArray) -> FloatArray:
         return np.stack(

@@ -1,6 +1,6 @@
 """Laws made of points or quantiles, with a power tail beyond the last one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -90,6 +90,15 @@ class StepDraws:
         """Pool the points of all draws, which is the mean of the laws exactly."""
         pooled = self.points.reshape(len(self.points), 1, -1)
         return StepDraws(pooled, self.top, self.scale, self.tail_mass)
+
+    def estimate(self) -> "StepDraws":
+        """The mean, with the mass of one further point on the tail.
+
+        `tail_mass` keeps bounds from ending early; in a probability it would be an error of its
+        size wherever losses above z are rarer than that.
+        """
+        pooled = self.average()
+        return replace(pooled, tail_mass=1.0 / (pooled.points.shape[2] + 1))
 
     def _count_above(self, z: FloatArray) -> IntArray:
         """How many points of each draw lie above z: by halving, once many are in order."""

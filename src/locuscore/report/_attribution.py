@@ -122,12 +122,12 @@ def _log_value(locus: Locus, signals: FloatArray, alpha: float, tau: float) -> t
     def quantile(S: FloatArray) -> FloatArray:
         return np.concatenate([dist.isf(level) for _, dist in locus.loss_model_.blocks(S)])
 
-    def tail(S: FloatArray) -> FloatArray:
-        return np.concatenate([dist.sf(tau) for _, dist in locus.loss_model_.blocks(S)])
+    def probability(S: FloatArray) -> FloatArray:
+        return np.concatenate([dist.estimate().sf(tau) for _, dist in locus.loss_model_.blocks(S)])
 
     value, seen = quantile, quantile(signals)
     if locus.support_.points is not None or not np.all((seen > 0) & np.isfinite(seen)):
-        value, seen = tail, tail(signals)
+        value, seen = probability, probability(signals)
         what = f"the loss model's P(loss > {tau:g})"
     least = SMALLEST * (float(np.median(seen)) or 1.0)
     return what, lambda S: np.log(np.maximum(value(S), least))

@@ -231,7 +231,8 @@ class Summary:
         room = rows_explained(len(entries[0].signals))
         explained = [*range(n)[: (room + 1) // 2], *range(n, len(entries))[: room // 2]]
         attribution = self._attribute([entries[i] for i in explained])
-        columns, table = _table(self.scorer, entries)
+        self._add_probabilities(entries)
+        columns, table = _table(self.scorer, entries, self.grid.tau)
         rows = [
             {"row": entry.label, "values": values, "reasons": []}
             for entry, values in zip(entries, table, strict=True)
@@ -241,6 +242,13 @@ class Summary:
                 rows[i]["reasons"] = self._reasons(entries[i], parts)
         shown = {"columns": columns, "riskiest": rows[:n], "safest": rows[n:]}
         return {"rows": shown, "attribution": self._importance(attribution)}
+
+    def _add_probabilities(self, entries: list[Entry]) -> None:
+        """What a reader takes a score for: how likely a loss above tau is at these rows."""
+        model = self.scorer.locus.loss_model_
+        dist = model.dist(np.stack([entry.signals for entry in entries]))
+        for entry, p in zip(entries, dist.estimate().sf(self.grid.tau), strict=True):
+            entry.cells["probability"] = float(p)
 
     def _attribute(self, entries: list[Entry]) -> Attribution | None:
         assert self.curve_sample is not None
@@ -286,10 +294,13 @@ class Summary:
         }
 
 
-def _table(scorer: Scorer, entries: list[Entry]) -> tuple[list[dict[str, str]], list[list[Any]]]:
+def _table(
+    scorer: Scorer, entries: list[Entry], tau: float
+) -> tuple[list[dict[str, str]], list[list[Any]]]:
     """Columns of the table of rows, and the cells of each row."""
-    roles = {"bound": "bound", "loss": "loss", "score": "score", "flag": "flag"}
+    roles = {key: key for key in ("bound", "loss", "score", "flag", "probability")}
     names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
+    names["probability"] = f"estimated P(loss > {tau:.4g})"
     if scorer.rule is not None:
         names["score"] = str(scorer.rule.score)
     keys = list(entries[0].cells)
