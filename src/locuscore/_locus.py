@@ -1,6 +1,6 @@
 """Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
