@@ -1,11 +1,14 @@
 """The file behind `Scorer.save`: a zip of named members, checked before any of them is read.
 
 Nothing in it is compressed, so nothing can expand, and nothing is ever unpacked to disk. The
-manifest has a digest of every other member; it guards against damage, not against somebody who
-rewrites both.
+manifest has a digest of every member; that guards against damage, not against somebody who
+rewrites both. With a key, the comment of the zip is the HMAC-SHA256 of the manifest's bytes. As a
+comment it needs no exception from the rule that every member is in the manifest, and a reader
+without the key need not know of it. What is outside manifest and members is never read.
 """
 
 import hashlib
+import hmac
 import io
 import json
 import os
@@ -23,6 +26,8 @@ FORMAT = 1  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
 MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
 LARGEST_MANIFEST = 2**24
+SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
+SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
 
 Result = TypeVar("Result")
@@ -32,19 +37,43 @@ class ArchiveError(ValueError):
     """An archive that is damaged, unsafe, or not for this version."""
 
 
+def signing_key(key: bytes) -> bytes:
+    """Return a key as it is used: without the newline that may end a key file.
+
+    Raises if it is not of bytes, or too short to keep anybody from guessing it.
+    """
+    if not isinstance(key, bytes):
+        raise TypeError(
+            "a key is of bytes, such as Path('archive.key').read_bytes(); got "
+            f"{type(key).__name__}."
+        )
+    bare = re.sub(rb"\r?\n\Z", b"", key)
+    if len(bare) < SHORTEST_KEY:
+        raise ValueError(
+            f"a key has at least {SHORTEST_KEY} bytes, a newline at its end not counted; got "
+            f"{len(bare)}. Make one with secrets.token_hex(32)."
+        )
+    return bare
+
+
 def write_archive(
-    path: str | Path, manifest: Mapping[str, Any], members: Mapping[str, Any]
+    path: str | Path,
+    manifest: Mapping[str, Any],
+    members: Mapping[str, Any],
+    key: bytes | None = None,
 ) -> None:
-    """Write members and their manifest to one file, all or nothing."""
+    """Write members and their manifest to one file, all or nothing; signed if there is a key."""
     listed = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in members.items()
     }
     full = {"format": FORMAT, **manifest, "members": listed}
     text = json.dumps(full, indent=1, allow_nan=False).encode()
+    comment = b"" if key is None else _signature(text, signing_key(key))
 
     def write(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.comment = comment
             for name, data in {MANIFEST: text, **members}.items():
                 archive.writestr(zipfile.ZipInfo(name, OLDEST_ZIP_DATE), data)
 
@@ -82,16 +111,29 @@ def keep_names(folder: Path) -> None:
             os.close(handle)
 
 
-def read_manifest(path: str | Path) -> dict[str, Any]:
-    """Return the manifest of an archive, and read nothing else."""
+def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
+    """Return the manifest of an archive, and read nothing else; a key must be the one it has."""
+    bare = None if key is None else signing_key(key)
     with Path(path).open("rb") as file:
-        return checked(lambda: _manifest(_open(file)), path)
+        return checked(lambda: _manifest(_open(file), bare), path)
 
 
-def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest and all members, each compared with its digest."""
+def read_archive(
+    path: str | Path, key: bytes | None = None
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest and all members, each compared with its digest.
+
+    With a key, the signature is checked before anything but the table of contents is parsed.
+    """
+    bare = None if key is None else signing_key(key)
     with Path(path).open("rb") as file:
-        return checked(lambda: _contents(_open(file)), path)
+        return checked(lambda: _contents(_open(file), bare), path)
+
+
+def is_signed(path: str | Path) -> bool:
+    """Whether an archive has a signature, be it right or wrong."""
+    with Path(path).open("rb") as file:
+        return checked(lambda: SIGNATURE.fullmatch(_open(file).comment) is not None, path)
 
 
 def array_bytes(values: np.ndarray) -> bytes:
@@ -173,10 +215,31 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile:
     return archive
 
 
-def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+def _signature(manifest: bytes, key: bytes) -> bytes:
+    return hmac.digest(key, manifest, "sha256").hex().encode()
+
+
+def _authenticate(manifest: bytes, signature: bytes, key: bytes) -> None:
+    if hmac.compare_digest(signature, _signature(manifest, key)):
+        return
+    if SIGNATURE.fullmatch(signature) is None:
+        raise ArchiveError(
+            "it is not signed, and a key was given; save it with the key, or leave the key out if "
+            "you trust where the file comes from."
+        )
+    raise ArchiveError(
+        "its signature is not that of the given key: it was signed with another key, or changed "
+        "afterwards."
+    )
+
+
+def _manifest(archive: zipfile.ZipFile, key: bytes | None) -> dict[str, Any]:
     if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
         raise ArchiveError("its manifest is too large.")
-    manifest = json.loads(archive.read(MANIFEST))
+    text = archive.read(MANIFEST)
+    if key is not None:
+        _authenticate(text, archive.comment, key)
+    manifest: dict[str, Any] = json.loads(text)
     version = manifest["format"]
     if not isinstance(version, int) or version > FORMAT:
         raise ArchiveError(
@@ -186,8 +249,10 @@ def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     return manifest
 
 
-def _contents(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, bytes]]:
-    manifest = _manifest(archive)
+def _contents(
+    archive: zipfile.ZipFile, key: bytes | None
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    manifest = _manifest(archive, key)
     listed = manifest["members"]
     if set(listed) != set(archive.namelist()) - {MANIFEST}:
         raise ArchiveError("its members are not those its manifest lists.")

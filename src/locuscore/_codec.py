@@ -180,7 +180,9 @@ class Reader:
 
     def skops(self, member: str) -> Any:
         """Return a part of scikit-learn's, if its minor version is the one installed."""
-        written, here = self.versions["scikit-learn"], version("scikit-learn")
+        written, here = self.versions.get("scikit-learn"), version("scikit-learn")
+        if not isinstance(written, str):
+            raise ArchiveError("its manifest does not say which scikit-learn wrote its parts.")
         minor = ".".join(written.split(".")[:2])
         if minor != ".".join(here.split(".")[:2]):
             raise ArchiveError(

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._archive import checked, read_archive, write_archive
+from locuscore._archive import ArchiveError, checked, read_archive, write_archive
 from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
@@ -22,6 +22,18 @@ from locuscore._state import decode_locus, encode_locus
 from locuscore._validation import LocusWarning, check_alpha
 
 Role = Literal["prediction", "bound", "score", "flag"]
+IN_THE_MANIFEST = {
+    "written_by": dict,
+    "card": str,
+    "columns": list,
+    "alphas": list,
+    "n_calibration": int,
+    "loss": str,
+    "engine": str,
+    "predictor": str,
+    "rows": str,
+    "features": list,
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,16 @@ class Column:
 
     name: str
     role: Role
+
+
+def check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Raise unless a manifest has what `Scorer.save` puts into it."""
+    for name, kind in IN_THE_MANIFEST.items():
+        if not isinstance(manifest.get(name), kind):
+            raise ArchiveError(
+                f"its manifest has no {name!r}, or not in the form that Scorer.save writes; save "
+                "the scorer again."
+            )
 
 
 @dataclass(frozen=True)
@@ -130,12 +152,20 @@ class Scorer:
             "draw of these rows (Theorem 1)."
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, key: bytes | None = None) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
 
         The file is complete or, whatever fails, the old one is untouched. A predictor without a
         safe format is left out, with a warning, and an engine without one is refused. The rows of
         D1 and D2 are not in it, and of a loss function of your own only its name.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        key
+            Signs the file, so that `load` with the same key knows that who wrote it had the key:
+            at least 32 bytes, without counting a newline at the end, which is ignored.
         """
         writer = Writer()
         state = {
@@ -144,7 +174,7 @@ class Scorer:
             "locus": encode_locus(self.locus, writer),
         }
         text = json.dumps(state, allow_nan=False).encode()
-        write_archive(path, self._manifest(), {"scorer.json": text, **writer.members})
+        write_archive(path, self._manifest(), {"scorer.json": text, **writer.members}, key)
 
     @classmethod
     def load(
@@ -155,6 +185,7 @@ class Scorer:
         loss: Any = None,
         signals: Any = None,
         trusted: Sequence[str] = (),
+        key: bytes | None = None,
     ) -> "Scorer":
         """Read a scorer; nothing in the file is executed or unpickled.
 
@@ -170,11 +201,16 @@ class Scorer:
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
+        key
+            The key given to `save`. An archive that is not signed, or not with this key, raises
+            `ArchiveError` before anything in it is parsed. Without a key a signed archive loads
+            like any other, and nothing is known of who wrote it.
         """
-        manifest, members = read_archive(path)
-        reader = Reader(members, manifest["written_by"], tuple(trusted))
+        manifest, members = read_archive(path, key)
 
         def build() -> "Scorer":
+            check_manifest(manifest)
+            reader = Reader(members, manifest["written_by"], tuple(trusted))
             state = json.loads(members["scorer.json"])
             locus = decode_locus(state["locus"], reader, predictor, loss, signals)
             rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from archives_for_tests import LOSS_MODELS, small_scorer, two_outputs
-from locuscore import Locus, LocusWarning, Scorer
+from locuscore import ArchiveError, Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
 from service_for_tests import (
     ARROW,
@@ -420,6 +420,40 @@ def test_a_broken_archive_leaves_the_old_model(tmp_path):
         assert 'locuscore_reloads_total{is_ok="false"} 2.0' in client.get("/metrics").text
 
 
+def test_with_a_key_only_signed_archives_are_loaded(tmp_path):
+    path, key, other = tmp_path / "x.locus", b"k" * 32, b"o" * 32
+    scorer, settings = small_scorer(), limits(api_key="k", archive_key=key)
+    scorer.save(path)
+    with pytest.raises(ArchiveError, match="it is not signed"), running(path, settings):
+        pass
+    scorer.save(path, key=key)
+    with running(path, settings) as client:
+        client.headers["Authorization"] = "Bearer k"
+        before = client.get("/model").json()
+        replacement = small_scorer(engine=Forest(n_trees=2))
+        for wrong, said in ((None, "it is not signed"), (other, "not that of the given key")):
+            replacement.save(path, key=wrong)
+            answer = client.post("/reload")
+            assert answer.status_code == 409
+            assert said in answer.json()["error"]
+            assert client.get("/model").json() == before
+        replacement.save(path, key=key)
+        assert client.post("/reload").status_code == 200
+        assert client.get("/model").json()["model"] != before["model"]
+
+
+def test_a_load_that_takes_no_key_cannot_serve_with_one(tmp_path):
+    path = tmp_path / "x.locus"
+    small_scorer().save(path, key=b"k" * 32)
+    settings = limits(archive_key=b"k" * 32)
+    with pytest.raises(TypeError, match="key"), running(path, settings, load=lambda p: None):
+        pass
+    small_scorer().save(path)  # the manifest is held against the key by the service itself
+    load = lambda p, key: Scorer.load(p)  # noqa: E731 - one line
+    with pytest.raises(ArchiveError, match="not signed"), running(path, settings, load=load):
+        pass
+
+
 def test_a_predictor_of_your_own_comes_with_the_load(tmp_path):
     from functools import partial
 
@@ -437,6 +471,9 @@ def test_settings_are_checked():
         limits(max_rows=0)
     with pytest.raises(ValueError, match="API key is empty"):
         limits(api_key=" ")
+    with pytest.raises(ValueError, match="at least 32 bytes"):
+        limits(archive_key=b"short")
+    assert "kkkk" not in repr(limits(archive_key=b"k" * 32))
 
 
 def test_an_address_others_can_reach_needs_a_key(scorer):

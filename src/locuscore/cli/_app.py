@@ -18,7 +18,7 @@ from locuscore.cli._plan import plan
 from locuscore.cli._report import report
 from locuscore.cli._score import score
 from locuscore.cli._serve import serve
-from locuscore.cli._terminal import as_json
+from locuscore.cli._terminal import as_json, printable
 
 # What the library tells callers in Python, told to those at a terminal.
 AS_OPTIONS = {
@@ -116,7 +116,7 @@ def _one_line(error: Exception) -> tuple[str, int]:
 def _in_options(text: str) -> str:
     for call, words in AS_OPTIONS.items():
         text = text.replace(call, words)
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _print_warnings(*, hidden: bool) -> None:

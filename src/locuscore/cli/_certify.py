@@ -3,7 +3,13 @@
 from typing import Annotated
 
 from locuscore import Score, Scorer
-from locuscore.cli._choices import check_output, chosen_loss, chosen_predictor, load_scorer
+from locuscore.cli._choices import (
+    check_output,
+    chosen_key,
+    chosen_loss,
+    chosen_predictor,
+    load_scorer,
+)
 from locuscore.cli._fit import known_target, read_labelled, save_and_show, split_target
 from locuscore.cli._options import (
     ETA,
@@ -15,6 +21,7 @@ from locuscore.cli._options import (
     Debug,
     Delta,
     Json,
+    KeyFile,
     LossAgain,
     MaxRows,
     NewArchive,
@@ -50,6 +57,7 @@ def certify(
     loss: LossAgain = None,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
+    key_file: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -60,10 +68,11 @@ def certify(
     of the rows that the rule accepts has a loss above tau.
     """
     terminal = Terminal(as_json, quiet)
-    check_output(output, data)
+    check_output(output, data, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
-    scorer = load_scorer(archive, g, trust, own_loss)
+    key = chosen_key(key_file)
+    scorer = load_scorer(archive, g, trust, own_loss, key)
     target = known_target(scorer, target)
     types = csv_types(scorer)
     types = None if types is None else {**types, target: None}
@@ -83,4 +92,4 @@ def certify(
     with terminal.working(f"certifying on {len(y):,} rows"):
         rule = scorer.locus.certify(tau, eta, delta, X, y, of=of, starts=starts)
     made = Scorer(scorer.locus, rule, scorer.alphas)
-    save_and_show(terminal, made, output, sample, allow_empty=allow_empty)
+    save_and_show(terminal, made, output, sample, key=key, allow_empty=allow_empty)

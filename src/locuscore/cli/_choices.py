@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from locuscore import engines, pinball
+from locuscore._archive import signing_key
 from locuscore._losses import Loss, resolve_loss
 from locuscore._predictor_files import imported_object, load_predictor
 from locuscore._scorer import Scorer
@@ -45,11 +46,29 @@ def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bo
     return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
 
 
-def load_scorer(path: Path, predictor: Any, trust: list[str] | None, loss: Any = None) -> Scorer:
+def chosen_key(path: Path | None) -> bytes | None:
+    """Return the key in a file, or None; better refused now than after the work."""
+    if path is None:
+        return None
+    key = path.read_bytes()
+    try:
+        signing_key(key)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no key: {error}") from None
+    return key
+
+
+def load_scorer(
+    path: Path,
+    predictor: Any,
+    trust: list[str] | None,
+    loss: Any = None,
+    key: bytes | None = None,
+) -> Scorer:
     """Read an archive, with a predictor from elsewhere if one is given."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
-    return Scorer.load(path, predictor, loss=loss, trusted=trust or ())
+    return Scorer.load(path, predictor, loss=loss, trusted=trust or (), key=key)
 
 
 def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
@@ -59,12 +78,14 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
         raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
 
 
-def check_output(output: Path, *others: Path) -> None:
+def check_output(output: Path, *others: Path | None) -> None:
     """Raise if the output cannot be written, or is one of the other files of the command.
 
     Better now than after the work.
     """
     for other in others:
+        if other is None:
+            continue
         is_same = output.exists() and other.exists() and output.samefile(other)
         if is_same or output.resolve() == other.resolve():
             raise typer.BadParameter(f"the output must be another file than {other}.")

@@ -15,6 +15,7 @@ from locuscore._validation import check_alpha, check_between
 from locuscore.cli._choices import (
     check_output,
     chosen_engine,
+    chosen_key,
     chosen_loss,
     chosen_predictor,
     missing_columns,
@@ -34,6 +35,7 @@ from locuscore.cli._options import (
     EngineName,
     Feature,
     Json,
+    KeyFile,
     LossName,
     MaxRows,
     NewArchive,
@@ -75,6 +77,7 @@ def fit(
     allow_empty: AllowEmpty = False,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
+    key_file: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -84,13 +87,14 @@ def fit(
     The rows must be labelled, like those to come, and unseen by the predictor.
     """
     terminal = Terminal(as_json, quiet)
-    check_output(output, data)
+    check_output(output, data, key_file)
     if (prediction is None) == (predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
     chosen, alphas = _check_rule(rule, tau, eta, delta), alpha or [0.1]
     _check_for_certificate(chosen, starts, allow_empty)
     check_alpha(alphas)
+    key = chosen_key(key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     if prediction is not None:
         g = prediction_column(prediction)
@@ -103,7 +107,7 @@ def fit(
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
     made = _make_rule(locus, chosen, alphas[0], tau, eta, delta, starts)
     scorer = Scorer(locus, made, alphas)
-    save_and_show(terminal, scorer, output, sample, allow_empty=allow_empty)
+    save_and_show(terminal, scorer, output, sample, key=key, allow_empty=allow_empty)
 
 
 def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
@@ -224,7 +228,13 @@ def check_target(y: Any, name: str) -> None:
 
 
 def save_and_show(
-    terminal: Terminal, scorer: Scorer, output: Path, sample: Sample, *, allow_empty: bool
+    terminal: Terminal,
+    scorer: Scorer,
+    output: Path,
+    sample: Sample,
+    *,
+    key: bytes | None,
+    allow_empty: bool,
 ) -> None:
     """Write an archive, and say what was fitted, what it guarantees and where it is.
 
@@ -233,7 +243,7 @@ def save_and_show(
     rule = scorer.rule
     accepts_nothing = rule is not None and rule.threshold == -np.inf
     if not accepts_nothing or allow_empty:
-        scorer.save(output)
+        scorer.save(output, key=key)
         _show(terminal, scorer, output, sample)
         return
     _show(terminal, scorer, None, sample)

@@ -4,31 +4,60 @@ from typing import Any
 
 from rich.console import Console
 
-from locuscore._archive import read_archive
-from locuscore.cli._options import Archive, Debug, Json, Quiet
+from locuscore._archive import checked, is_signed, read_archive
+from locuscore._scorer import check_manifest
+from locuscore.cli._choices import chosen_key
+from locuscore.cli._options import Archive, Debug, Json, KeyFile, Quiet
 from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 
 MOST_FEATURES = 30
+AUTHENTICATED = "authenticated with the given key"
+NOT_CHECKED = "there is one, which nobody can check without its key"
+NO_FORGERY = "the digests guard against damage, not against forgery"
 
 
 def inspect(
-    archive: Archive, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
+    archive: Archive,
+    key_file: KeyFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Show what an archive holds and guarantees; nothing in it is built."""
+    """Show what an archive says that it holds and guarantees; nothing in it is built.
+
+    Each member is compared with its digest, and with a key the signature is checked.
+    """
     if not archive.is_file():
         raise FileNotFoundError(f"there is no file {archive}.")
-    manifest, _ = read_archive(archive)
-    size = archive.stat().st_size
+    key = chosen_key(key_file)
+    manifest, _ = read_archive(archive, key)
+    size, has_signature = archive.stat().st_size, is_signed(archive)
+    entries = checked(lambda: _entries(manifest), archive)
+    signature = _signature(has_signature, is_checked=key is not None)
 
     def draw(console: Console) -> None:
         print_card(console, manifest["card"])
         console.print()
-        console.print(two_columns({"file": f"{archive} ({size_text(size)})", **_entries(manifest)}))
+        file = {"file": f"{archive} ({size_text(size)})"}
+        console.print(two_columns({**file, **entries, "signature": signature}))
 
-    Terminal(as_json, quiet).show({"archive": str(archive), "bytes": size, **manifest}, draw)
+    facts = {
+        "archive": str(archive),
+        "bytes": size,
+        "is_signed": has_signature,
+        "is_authenticated": key is not None,
+    }
+    Terminal(as_json, quiet).show({**manifest, **facts}, draw)
+
+
+def _signature(is_signed: bool, *, is_checked: bool) -> str:
+    if is_checked:
+        return AUTHENTICATED
+    return f"{NOT_CHECKED if is_signed else 'none'}; {NO_FORGERY}"
 
 
 def _entries(manifest: dict[str, Any]) -> dict[str, str]:
+    check_manifest(manifest)
     features = [f"{part['name']} ({part['type']})" for part in manifest["features"]]
     more = len(features) - MOST_FEATURES
     shown = ", ".join(features[:MOST_FEATURES]) + (f" and {more} more" if more > 0 else "")
@@ -42,5 +71,5 @@ def _entries(manifest: dict[str, Any]) -> dict[str, str]:
         "needs": shown,
         "rows as": manifest["rows"],
         "written by": f"{versions} (format {manifest['format']})",
-        "members": f"{len(manifest['members'])}, all intact",
+        "members": f"{len(manifest['members'])}, intact: each has its digest",
     }

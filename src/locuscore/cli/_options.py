@@ -90,6 +90,14 @@ TargetAgain = Annotated[
 Archive = Annotated[
     Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
 ]
+KeyFile = Annotated[
+    Path | None,
+    option(
+        "--key-file",
+        metavar="FILE",
+        text="Key, at least 32 bytes, that archives are signed with; others are refused.",
+    ),
+]
 NewArchive = Annotated[
     Path, option("--output", "-o", metavar="ARCHIVE", text="The archive to write.")
 ]

@@ -13,6 +13,7 @@ from rich.console import Console
 from locuscore import Scorer
 from locuscore.cli._choices import (
     check_output,
+    chosen_key,
     chosen_loss,
     chosen_predictor,
     load_scorer,
@@ -25,6 +26,7 @@ from locuscore.cli._options import (
     Data,
     Debug,
     Json,
+    KeyFile,
     LossAgain,
     Predictor,
     Quiet,
@@ -71,6 +73,7 @@ def report(
     trust_pickle: TrustPickle = False,
     loss: LossAgain = None,
     seed: Seed = 0,
+    key_file: KeyFile = None,
     summary: Figures = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -83,12 +86,12 @@ def report(
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
-    check_output(output, data, archive)
+    check_output(output, data, archive, key_file)
     if summary is not None:
-        check_output(summary, data, archive, output)
+        check_output(summary, data, archive, output, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
-    scorer = load_scorer(archive, g, trust, own_loss)
+    scorer = load_scorer(archive, g, trust, own_loss, chosen_key(key_file))
     target = known_target(scorer, target) if losses is None else None
     rows = LabelledRows.open(scorer, data, target, losses, groups)
     started = time.perf_counter()

@@ -10,7 +10,13 @@ import typer
 from rich.console import Console
 
 from locuscore import __version__
-from locuscore.cli._choices import check_output, chosen_predictor, load_scorer, missing_columns
+from locuscore.cli._choices import (
+    check_output,
+    chosen_key,
+    chosen_predictor,
+    load_scorer,
+    missing_columns,
+)
 from locuscore.cli._options import (
     Archive,
     BlockRows,
@@ -19,6 +25,7 @@ from locuscore.cli._options import (
     Json,
     Keep,
     KeepAll,
+    KeyFile,
     Predictor,
     Prefix,
     Quiet,
@@ -50,6 +57,7 @@ def score(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    key_file: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -62,8 +70,9 @@ def score(
     kind = file_format(output)
     if output.name.lower().endswith(".gz"):
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
-    check_output(output, data)
-    scorer = load_scorer(archive, chosen_predictor(predictor, trust, trust_pickle), trust)
+    check_output(output, data, key_file)
+    g = chosen_predictor(predictor, trust, trust_pickle)
+    scorer = load_scorer(archive, g, trust, key=chosen_key(key_file))
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)

@@ -5,8 +5,17 @@ from functools import partial
 from typing import Annotated
 
 from locuscore import Scorer
-from locuscore.cli._choices import chosen_predictor
-from locuscore.cli._options import Archive, Debug, Predictor, Quiet, Trust, TrustPickle, option
+from locuscore.cli._choices import chosen_key, chosen_predictor
+from locuscore.cli._options import (
+    Archive,
+    Debug,
+    KeyFile,
+    Predictor,
+    Quiet,
+    Trust,
+    TrustPickle,
+    option,
+)
 
 KEY = "LOCUSCORE_API_KEY"
 
@@ -20,6 +29,7 @@ def serve(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    key_file: KeyFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -37,7 +47,7 @@ def serve(
         archive,
         host,
         port,
-        service.Settings(api_key=os.environ.get(KEY)),
+        service.Settings(api_key=os.environ.get(KEY), archive_key=chosen_key(key_file)),
         load=partial(Scorer.load, predictor=g, trusted=tuple(trust or ())),
         log_level="warning" if quiet else "info",
     )

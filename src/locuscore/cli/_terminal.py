@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,14 +87,19 @@ class RowsDone(ProgressColumn):
         return Text(f"{task.completed:,.0f}{total} rows{speed}")
 
 
+def printable(text: str) -> str:
+    """Return text without control characters, with which a file could steer the terminal."""
+    return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
+
+
 def print_plain(console: Console, text: str) -> None:
     """Print text as it is: no colours, no wrapping."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_card(console: Console, card: str) -> None:
     """Print a guarantee card, which may be one long sentence, within the width of the console."""
-    console.print(card, markup=False, highlight=False)
+    console.print(printable(card), markup=False, highlight=False)
 
 
 def two_columns(entries: Mapping[str, str]) -> Table:
@@ -102,7 +108,7 @@ def two_columns(entries: Mapping[str, str]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in entries.items():
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(printable(value)))
     return table
 
 

@@ -43,12 +43,13 @@ def create_app(
     source
         An archive, or a scorer in memory, which cannot be reloaded.
     settings
-        Limits and the API key.
+        Limits and keys.
     load
-        How to read the archive, for instance ``functools.partial(Scorer.load, predictor=g)``.
+        How to read the archive, for instance ``functools.partial(Scorer.load, predictor=g)``. With
+        an archive key in the settings it is called as ``load(path, key=archive_key)``.
     """
     settings = settings or Settings()
-    store, metrics = Store(source, load), Metrics()
+    store, metrics = Store(source, load, settings.archive_key), Metrics()
     service = Service(store, settings, metrics)
 
     @asynccontextmanager

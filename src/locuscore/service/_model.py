@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from locuscore._frames import as_frame
 from locuscore._scorer import Scorer
 from locuscore.service._rows import Columns, as_kind
 
-Load = Callable[[Path], Scorer]
+Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]
 FACTS = ("card", "columns", "alphas", "n_calibration", "loss", "engine", "predictor", "rows")
 MOST_TRIES = 5
@@ -104,17 +104,21 @@ def _array(series: nw.Series[Any]) -> np.ndarray:
 class Store:
     """Holds the model in use; `reload` puts the archive's present contents in its place.
 
-    Who has taken `current` keeps a whole model, whatever is loaded meanwhile.
+    Who has taken `current` keeps a whole model, whatever is loaded meanwhile. With a key, only
+    archives that it has signed are loaded.
     """
 
-    def __init__(self, source: str | Path | Scorer, load: Load = Scorer.load) -> None:
+    def __init__(
+        self, source: str | Path | Scorer, load: Load = Scorer.load, key: bytes | None = None
+    ) -> None:
         self._path = None if isinstance(source, Scorer) else Path(source)
-        self._load = load
+        self._load = load if key is None else partial(load, key=key)
+        self._key = key
         self._one_at_a_time = threading.Lock()
         if isinstance(source, Scorer):
             self.current = Model(source, source._manifest())
         else:
-            self.current = _read(Path(source), load)
+            self.current = _read(Path(source), self._load, key)
 
     @property
     def has_file(self) -> bool:
@@ -126,15 +130,15 @@ class Store:
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
         with self._one_at_a_time:
-            self.current = _read(self._path, self._load)
+            self.current = _read(self._path, self._load, self._key)
             return self.current
 
 
-def _read(path: Path, load: Load) -> Model:
+def _read(path: Path, load: Load, key: bytes | None) -> Model:
     """Read manifest and scorer of one and the same file, though it may be replaced meanwhile."""
     for _ in range(MOST_TRIES):
         before = path.stat()
-        model = Model(load(path), read_manifest(path))
+        model = Model(load(path), read_manifest(path, key))
         after = path.stat()
         if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
             return model

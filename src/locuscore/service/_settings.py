@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from locuscore._archive import signing_key
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -13,6 +15,8 @@ class Settings:
     api_key
         If given, every request but those to ``/healthz`` must carry it, as
         ``Authorization: Bearer <key>``. ``POST /reload`` works only with a key.
+    archive_key
+        If given, only archives that were saved with this key are loaded and reloaded.
     max_body_bytes
         Largest body; counted while it arrives.
     max_rows
@@ -30,6 +34,7 @@ class Settings:
     """
 
     api_key: str | None = field(default=None, repr=False)
+    archive_key: bytes | None = field(default=None, repr=False, kw_only=True)
     max_body_bytes: int = 16 * 2**20
     max_rows: int = 50_000
     max_requests: int = 128
@@ -41,7 +46,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.api_key is not None and not self.api_key.strip():
             raise ValueError("the API key is empty; leave it out, or give one.")
-        for limit in fields(self)[1:]:
+        if self.archive_key is not None:
+            signing_key(self.archive_key)
+        for limit in fields(self)[2:]:
             value = getattr(self, limit.name)
             if not value > 0 and not (limit.name == "gather_seconds" and value == 0):
                 raise ValueError(f"{limit.name} must be positive; got {value!r}.")
