@@ -13,13 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._archive import ArchiveError, checked, read_archive, write_archive
 from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
-from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered
+from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._locus import Locus
+from locuscore._numeric import row_blocks
 from locuscore._predictor import classes_of, predict
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
+from locuscore._signals import MOST_ROWS_AT_ONCE
 from locuscore._state import decode_locus, encode_locus
-from locuscore._validation import LocusWarning, check_alpha
+from locuscore._validation import BadRowsError, LocusWarning, check_alpha
 
 Role = Literal["prediction", "bound", "score", "flag"]
 IN_THE_MANIFEST = {
@@ -240,12 +242,56 @@ class Scorer:
     def __call__(self, batch: Any) -> Any:
         """Score a batch of rows, possibly empty."""
         given, one_batch = as_batch(batch)
+        try:
+            columns = self._columns(self.schema.conform(given))
+        except BadRowsError as error:
+            error.add_note("To flag such rows instead: Scorer.tolerate(batch).")
+            raise
+        return columns_like(given, columns, one_batch=one_batch)
+
+    def tolerate(self, batch: Any) -> tuple[Any, BoolArray]:
+        """Score a batch in which some rows may be bad, and flag these instead of raising.
+
+        A row is bad where the loss model has nothing to go by: a number in it is infinite, or the
+        prediction is NaN or infinite. It then has no prediction, infinite bounds and an infinite
+        score, and is flagged. Errors of the predictor itself are raised as ever.
+
+        Returns
+        -------
+        tuple
+            What calling the scorer gives, and for each row whether it is bad.
+        """
+        given, one_batch = as_batch(batch)
         X = self.schema.conform(given)
+        blocks = list(row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE)) or [slice(0, 0)]
+        found = [self._tolerated(take_rows(X, rows)) for rows in blocks]
+        is_bad = np.concatenate([bad for _, bad in found])
+        columns = {
+            name: np.concatenate([part[name] for part, _ in found]) for name in self.column_names
+        }
+        return columns_like(given, columns, one_batch=one_batch), is_bad
+
+    def _tolerated(self, X: Rows) -> tuple[dict[str, np.ndarray], BoolArray]:
+        is_bad = np.zeros(n_rows(X), dtype=bool)
+        while True:
+            good = np.flatnonzero(~is_bad)
+            try:
+                known = self._columns(X if len(good) == len(is_bad) else take_rows(X, good))
+                break
+            except BadRowsError as error:
+                is_bad[good[error.rows]] = True
+        if len(good) == len(is_bad):
+            return known, is_bad
+        columns = {part.name: _blank(part.role, known[part.name], is_bad) for part in self.columns}
+        for name, values in columns.items():
+            values[good] = known[name]
+        return columns, is_bad
+
+    def _columns(self, X: Rows) -> dict[str, np.ndarray]:
         wanted = [Score.bound(alpha) for alpha in self.alphas]
         wanted += [] if self.rule is None else [self.rule.score]
         predictions, values = self.locus.joint_scores(X, wanted)
-        columns = self._predictions(X, predictions) | self._scores(values)
-        return columns_like(given, columns, one_batch=one_batch)
+        return self._predictions(X, predictions) | self._scores(values)
 
     def _predictions(self, X: Rows, known: FloatArray | None) -> dict[str, np.ndarray]:
         if known is not None:
@@ -278,3 +324,12 @@ class Scorer:
         if conformal_rank(n, smallest) > n:
             text = too_few_rows(n, smallest, self.locus.support_.high)
             warnings.warn(text, LocusWarning, stacklevel=4)
+
+
+def _blank(role: Role, values: np.ndarray, rows: BoolArray) -> np.ndarray:
+    """Return a column for all rows that says what is said of bad ones."""
+    if role == "flag":
+        return np.ones(len(rows), dtype=bool)
+    if role != "prediction":
+        return np.full(len(rows), np.inf)
+    return np.full(len(rows), np.nan) if values.dtype.kind == "f" else np.full(len(rows), None)

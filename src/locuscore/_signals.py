@@ -10,6 +10,7 @@ from locuscore._frames import Encoder, column_names, n_rows, take_rows
 from locuscore._numeric import row_blocks
 from locuscore._predictor import has_members, is_classifier, own_signals
 from locuscore._protocols import FloatArray, Rows
+from locuscore._validation import BadRowsError
 
 MOST_ROWS_AT_ONCE = 65_536
 SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
@@ -29,19 +30,26 @@ class Signals:
                 f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
                 f"got {values.shape}."
             )
-        infinite = np.flatnonzero(np.isinf(values).any(axis=0))
-        if len(infinite):
+        infinite = np.isinf(values)
+        if infinite.any():
             names = column_names(X) if values.shape[1] == X.shape[1] else range(values.shape[1])
-            raise ValueError(
-                f"infinity in the columns {[names[j] for j in infinite]}; engines need finite or "
-                "missing values. Replace it, for instance by NaN."
+            columns = [names[j] for j in np.flatnonzero(infinite.any(axis=0))]
+            raise BadRowsError(
+                f"infinity in the columns {columns}",
+                np.flatnonzero(infinite.any(axis=1)),
+                "engines need finite or missing values. Replace it, for instance by NaN.",
             )
         return values if self.listen is None else np.hstack([values, self.listen(X)])
 
     def blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
         """Signals of consecutive rows, with the position of the first."""
         for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
-            yield rows.start, self(take_rows(X, rows))
+            try:
+                S = self(take_rows(X, rows))
+            except BadRowsError as error:
+                error.move(rows.start)
+                raise
+            yield rows.start, S
 
     def predictions(self, S: FloatArray, n_features: int) -> FloatArray | None:
         """Return g(x) from the signals of rows with so many features, where it stands in them."""
@@ -59,11 +67,12 @@ class Listener:
 
     def __call__(self, X: Rows) -> FloatArray:
         values = self.encoder.transform(own_signals(self.predictor, X))
-        bad = int(np.sum(~np.isfinite(values).all(axis=1)))
-        if bad and not self.encoder.codes_:
-            raise ValueError(
-                f"the predictor returned NaN or infinity for {bad} rows out of {len(values)}; a "
-                "prediction that is no number has no loss to bound. Leave those rows out."
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        if len(bad) and not self.encoder.codes_:
+            raise BadRowsError(
+                f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
+                bad,
+                "a prediction that is no number has no loss to bound. Leave those rows out.",
             )
         return values
 

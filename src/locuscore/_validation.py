@@ -7,11 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
+
+MOST_SHOWN = 10  # rows in an error message
 
 
 class LocusWarning(UserWarning):
     """Statistical trouble the user should know of; the result is still valid."""
+
+
+class BadRowsError(ValueError):
+    """Rows that cannot be scored, while others could; `rows` are their positions."""
+
+    def __init__(self, trouble: str, rows: IntArray, remedy: str) -> None:
+        super().__init__(trouble, rows, remedy)
+        self.trouble, self.rows, self.remedy = trouble, rows, remedy
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(row) for row in self.rows[:MOST_SHOWN])
+        more = len(self.rows) - MOST_SHOWN
+        listed = f"{shown} and {more} more" if more > 0 else shown
+        return f"{self.trouble} (in row {listed}, counted from 0); {self.remedy}"
+
+    def move(self, start: int) -> None:
+        """Count rows from further up: these were part of more rows, from `start` on."""
+        self.rows = self.rows + start
 
 
 def check_alpha(alpha: float | Sequence[float] | FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from archives_for_tests import LOSS_MODELS, loss_model, two_outputs
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
@@ -385,6 +385,48 @@ def test_what_fails_at_once_leaves_nothing_and_what_fails_later_says_what_is_lef
         assert len(folders) == left
         assert ("the same command goes on" in err) == bool(left)
         assert all(str(folder) in err for folder in folders)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_bad_rows_fail_with_their_numbers_or_are_flagged(kind, guard, tmp_path, capsys):
+    scorer, archive = guard
+    frame = homes(250)
+    frame.loc[[130, 210], "quoted"] = np.nan
+    frame.loc[131, "size"] = np.inf
+    data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
+    command = ["score", archive, data, "-o", output, "--block-rows", 100]
+    err = fails(capsys, *command)
+    assert "row 131," in err
+    assert "--bad-rows flag" in err
+    assert "goes on" in err
+    said = run(capsys, *command, "--bad-rows", "flag")
+    assert said["bad_rows"] == 3
+    assert said["rows"] == 250
+    assert said["rows_done_before"] == 0
+    out, expected = read(output), scorer(frame.drop(index=[130, 131, 210])[NAMES])
+    assert_same(out.drop(index=[130, 131, 210]), expected)
+    assert np.isinf(out.loc[[130, 131, 210], "bound_0.1"]).all()
+    assert said["flagged"] == expected["flag"].sum() + 3
+    assert main([*map(str, command), "--bad-rows", "flag"]) == 0
+    out = capsys.readouterr().out
+    assert "3 bad rows" in out
+    assert "too few" not in out
+
+
+def test_a_block_without_one_prediction_has_the_columns_of_the_others(tmp_path, capsys):
+    frame = homes(200)
+    labels = np.where(frame["price"] > 0.6, "dear", "cheap")
+    g = LogisticRegression().fit(frame[["size", "age"]], labels)
+    locus = Locus(g, loss="zero_one", engine=Forest(n_trees=3), random_state=0)
+    Scorer(locus.fit(frame[["size", "age"]], labels)).save(tmp_path / "x.locus")
+    frame.loc[:49, "size"] = np.inf
+    for kind in FILES:
+        data, output = write(frame, tmp_path / f"new.{kind}"), tmp_path / f"out.{kind}"
+        options = ["--bad-rows", "flag", "--block-rows", 50, "-o", output]
+        assert run(capsys, "score", tmp_path / "x.locus", data, *options)["bad_rows"] == 50
+        found = read(output)["prediction"]
+        assert found[:50].isna().all()
+        assert set(found[50:]) == {"dear", "cheap"}
 
 
 def test_what_is_said_and_not_said(guard, tmp_path, capsys):

@@ -22,6 +22,7 @@ from locuscore.cli._terminal import as_json, printable
 
 # What the library tells callers in Python, told to those at a terminal.
 AS_OPTIONS = {
+    "Scorer.tolerate(batch)": "--bad-rows flag",
     "Scorer.load(path, predictor=g)": "--predictor MODEL",
     "Scorer.load(path, trusted=[...])": "--trust TYPE",
     "Scorer.load(path, loss=...)": "--loss module:object",

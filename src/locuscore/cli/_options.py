@@ -27,6 +27,13 @@ class Thresholded(StrEnum):
     BOUND = "bound"
 
 
+class BadRows(StrEnum):
+    """What becomes of rows that cannot be scored."""
+
+    FAIL = "fail"
+    FLAG = "flag"
+
+
 PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", "Output"
 
 
@@ -202,6 +209,15 @@ Keep = Annotated[
 KeepAll = Annotated[bool, option("--keep-all", metavar="", text="Pass all columns through.")]
 Prefix = Annotated[
     str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
+]
+BadRowsChoice = Annotated[
+    BadRows,
+    option(
+        "--bad-rows",
+        metavar="fail|flag",
+        text="What becomes of rows with infinite values or no prediction: the run fails, or they "
+        "are flagged, with infinite bounds.",
+    ),
 ]
 BlockRows = Annotated[
     int,

@@ -83,23 +83,25 @@ class Parts:
         write_atomically(path, write)
         self.known.append(_identity(path.stat()))
 
-    def tables(self) -> Iterator[Any]:
-        """All parts, one at a time; raises if one is not as this run left it."""
+    def _files(self) -> Iterator[Any]:
+        """All parts, opened one at a time; raises if one is not as this run left it."""
         for number, identity in enumerate(self.known):
             with self._open(number) as file:
                 if _identity(os.fstat(file.fileno())) != identity:
                     raise self._changed(number)
-                yield pa.ipc.open_file(file).read_all()
+                yield pa.ipc.open_file(file)
 
     def merge(self, kind: str, see: Callable[[Any], None]) -> None:
         """Put all parts into the output, in one step, and remove them; `see` is given each."""
+        # A column without any value in one part has no type there.
+        schema = pa.unify_schemas([file.schema for file in self._files()]).remove_metadata()
 
         def seen() -> Iterator[Any]:
-            for table in self.tables():
+            for file in self._files():
+                table = file.read_all()
                 see(table)
-                yield table
+                yield table.cast(schema)
 
-        schema = next(self.tables()).schema
         whole = self.folder / "whole"
         write_atomically(whole, lambda file: write_tables(file, kind, schema, seen()))
         whole.replace(self.output)

@@ -19,6 +19,8 @@ from locuscore.cli._choices import (
 )
 from locuscore.cli._options import (
     Archive,
+    BadRows,
+    BadRowsChoice,
     BlockRows,
     Data,
     Debug,
@@ -53,6 +55,7 @@ def score(
     keep: Keep = None,
     keep_all: KeepAll = False,
     prefix: Prefix = "",
+    bad_rows: BadRowsChoice = BadRows.FAIL,
     block_rows: BlockRows = BATCH_ROWS,
     predictor: Predictor = None,
     trust: Trust = None,
@@ -76,8 +79,9 @@ def score(
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)
-    block = BlockScorer(scorer, feature_columns(scorer, data, source.names), kept, prefix)
-    facts = [kept, prefix, block_rows, __version__]
+    features = feature_columns(scorer, data, source.names)
+    block = BlockScorer(scorer, features, kept, prefix, bad_rows is BadRows.FLAG)
+    facts = [kept, prefix, bad_rows, block_rows, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
     with Parts.of(output, key, data) as parts:
@@ -107,7 +111,11 @@ def _draw(console: Console, figures: Mapping[str, Any]) -> None:
     if figures["flagged"] is not None and rows:
         share = figures["flagged"] / rows
         print_plain(console, f"Flagged {figures['flagged']:,} ({share:.1%}).")
+    bad = figures["bad_rows"]
+    if bad:
+        print_plain(console, f"{bad:,} bad rows: no prediction, and their bounds are infinite.")
     for name, n in figures["infinite_bounds"].items():
-        if n:
-            print_plain(console, f"{name} is infinite in {n:,} rows: too few calibration rows.")
+        if n > bad:
+            text = f"{name} is infinite in {n - bad:,} rows: too few calibration rows."
+            print_plain(console, text)
     print_plain(console, f"Wrote {figures['output']}.")

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from locuscore import Scorer
+from locuscore._validation import BadRowsError
 from locuscore.cli._choices import missing_columns
 from locuscore.cli._parts import Parts
 from locuscore.cli._tables import Source, even_tables
 
 NUMBERS = ("Int", "UInt", "Float", "Decimal")
+N_BAD = b"bad_rows"  # in the metadata of a part
 TEXT = ("String", "Categorical", "Object")
 
 
@@ -59,6 +61,7 @@ class BlockScorer:
     features: list[str]
     kept: list[str]
     prefix: str = ""
+    is_tolerant: bool = False
 
     def __post_init__(self) -> None:
         twice = set(self.kept) & {self.prefix + name for name in self.scorer.column_names}
@@ -75,11 +78,16 @@ class BlockScorer:
 
     def __call__(self, table: Any) -> Any:
         """Score a table."""
-        scores = self.scorer(table.select(self.features))
+        rows, n_bad = table.select(self.features), 0
+        if self.is_tolerant:
+            scores, is_bad = self.scorer.tolerate(rows)
+            n_bad = int(is_bad.sum())
+        else:
+            scores = self.scorer(rows)
         # A file of Arrow batches has one dictionary per column, so each batch's own must go.
         columns = {name: _without_dictionary(table.column(name)) for name in self.kept}
         columns |= {self.prefix + name: scores.column(name) for name in scores.column_names}
-        return pa.table(columns)
+        return pa.table(columns).replace_schema_metadata({N_BAD: str(n_bad)})
 
 
 def _without_dictionary(column: Any) -> Any:
@@ -97,6 +105,7 @@ class Counts:
     rows: int = 0
     flagged: int | None = None
     infinite: dict[str, int] = field(default_factory=dict)
+    bad: int = 0
 
     @classmethod
     def of(cls, scorer: Scorer, prefix: str) -> "Counts":
@@ -108,6 +117,7 @@ class Counts:
     def add(self, table: Any) -> None:
         """Count the rows of a part."""
         self.rows += table.num_rows
+        self.bad += int(table.schema.metadata[N_BAD])
         for name in self.bounds:
             found = int(np.isinf(table.column(name).to_numpy()).sum())
             self.infinite[name] = self.infinite.get(name, 0) + found
@@ -123,7 +133,12 @@ def score_blocks(
     first = parts.n_done
     batches = source.batches(block.columns, first * size)
     for table in even_tables(batches, size):
-        parts.append(block(table))
+        try:
+            scored = block(table)
+        except BadRowsError as error:
+            error.move(parts.n_done * size)
+            raise
+        parts.append(scored)
         advance(table.num_rows)
     if not parts.n_done:
         parts.append(block(pa.Table.from_batches([next(source.batches(block.columns))])))
@@ -138,6 +153,7 @@ def figures_of(counts: Counts, output: Path, resumed: int, seconds: float) -> Ma
         "rows": counts.rows,
         "rows_done_before": resumed,
         "flagged": counts.flagged,
+        "bad_rows": counts.bad,
         "infinite_bounds": counts.infinite,
         "seconds": round(seconds, 3),
         "rows_per_second": round((counts.rows - resumed) / seconds) if seconds else None,
