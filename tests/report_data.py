@@ -80,6 +80,25 @@ def coverage(rows: Rows, alpha: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def verdict(rows: Rows) -> dict[str, Any]:
+    """Of a certificate and two alphas, all of them kept."""
+    accepted = rows.tail(TAU) <= 0.12
+    shares = [("conditional", None, "certificate", ETA, rows.losses[accepted] > TAU)]
+    shares += [("coverage", a, "theorem", a, rows.losses > rows.bound(a)) for a in (0.1, 0.5)]
+    claims = [
+        {
+            "kind": kind, "claim": f"share of {kind}", "standing": standing, "alpha": alpha,
+            "promised": promised, "observed": float(wrong.mean()), "n": len(wrong),
+            "p_value": 0.3, "verdict": "kept", "sentence": f"The {kind} is kept.",
+        }
+        for kind, alpha, standing, promised, wrong in shares
+    ]  # fmt: skip
+    return {
+        "kind": "good", "sentence": "These rows agree with every claim.", "broken": False,
+        "error": 0.05, "claims": claims,
+    }  # fmt: skip
+
+
 def explorer(rows: Rows) -> dict[str, Any]:
     top = np.quantile(rows.losses, 0.995)
     taus = np.unique(np.append(np.geomspace(10, top, 199), TAU))
@@ -100,7 +119,8 @@ def explorer(rows: Rows) -> dict[str, Any]:
             "accepted": [int(np.sum(score <= t)) for t in thresholds],
             "bad": [[int(np.sum(b[score <= t])) for t in thresholds] for b in bad],
             "certified": {"tau": TAU, "eta": ETA, "delta": DELTA,
-                          "passed": [bool(0.02 <= t <= 0.12) for t in thresholds]},
+                          "passed": [bool(0.02 <= t <= 0.12) for t in thresholds],
+                          "contradicted": [False for t in thresholds]},
             "start": int(np.flatnonzero(thresholds == 0.12)[0]),
         },
         "interval_level": 0.95, "archive": "guard.locus", "loss": "absolute",
@@ -185,6 +205,7 @@ def simulated_summary(rows: Rows | None = None) -> dict[str, Any]:
         },
         "facts": [{"name": "test rows", "value": f"{len(rows.scale):,}"},
                   {"name": "loss", "value": "absolute"}, {"name": "engine", "value": "Forest"}],
+        "verdict": verdict(rows),
         "coverage": [coverage(rows, alpha) for alpha in (0.1, 0.5)],
         "explorer": explorer(rows),
         "bound_vs_loss": {

@@ -227,7 +227,7 @@ def test_coverage_says_whether_the_test_rows_agree(found, locus, labelled):
 def test_coverage_that_is_too_low_and_too_high_are_told_apart():
     low, high = (coverage(1000, 0.1, 1000, covered) for covered in (800, 990))
     assert not low["agrees"]
-    assert "too low" in low["sentence"]
+    assert "This is low" in low["sentence"]
     assert not high["agrees"]
     assert "higher than expected" in high["sentence"]
     assert low["p_value"] < 1e-6

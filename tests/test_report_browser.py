@@ -164,14 +164,59 @@ def test_certified_is_said_where_it_is_proven_and_nowhere_else(show, summary):
     assert page.get_by_text("certified", exact=True).filter(visible=True).count() == 0
 
 
-def test_test_rows_that_contradict_the_certificate_are_told(show, summary):
+def contradicted(summary):
+    """The summary if the test rows contradicted the certificate."""
     t = summary["explorer"]["threshold"]
+    t = t | {"certified": t["certified"] | {"contradicted": t["certified"]["passed"]}}
+    rule, *others = summary["verdict"]["claims"]
+    rule = rule | {"verdict": "contradicted", "p_value": 1e-15, "sentence": "Too many are bad."}
+    verdict = summary["verdict"] | {
+        "kind": "bad",
+        "broken": True,
+        "sentence": "These rows contradict 1 of 3 claims.",
+        "claims": [rule, *others],
+    }
+    return summary | {"explorer": summary["explorer"] | {"threshold": t}, "verdict": verdict}
+
+
+def test_test_rows_that_contradict_the_certificate_turn_everything(show, summary):
     page = show(summary)
     assert "unlike" not in page.locator("#why").inner_text()
-    certified = t["certified"] | {"eta": 0.001}
-    t = t | {"certified": certified}
-    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    assert page.locator(".contradicted-line").count() == 0
+    page = show(contradicted(summary))
+    banner = page.locator("#verdict")
+    assert "bad" in banner.get_attribute("class").split()
+    assert "contradict 1 of 3 claims" in banner.inner_text()
     assert "unlike the certifying ones" in page.locator("#why").inner_text()
+    for badge, text in (("#badge", "contradicted"), ("#guarantee .badge", "Certificate, ")):
+        assert page.locator(badge).inner_text().startswith(text)
+        assert "bad" in page.locator(badge).get_attribute("class").split()
+    assert page.locator(".chart .certified-line").count() == 0
+    assert page.locator(".chart .contradicted-line").count() == 1
+    assert page.locator(".legend").get_by_text("certified, but contradicted").count() == 1
+    assert page.get_by_text("certified", exact=True).filter(visible=True).count() == 0
+    assert page.locator("#claims .badge").all_inner_texts() == ["contradicted", "kept", "kept"]
+    table = page.locator("#claims table").text_content()
+    assert "< 1e\u221215" in table
+    choose(page, "alpha")
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert page.locator(".chart .contradicted-line").count() == 0
+
+
+def test_single_points_of_a_certificate_turn_by_themselves(show, summary):
+    t = summary["explorer"]["threshold"]
+    passed = t["certified"]["passed"]
+    at = [i for i, is_passed in enumerate(passed) if is_passed]
+    wrong = [i in at[10:20] for i in range(len(passed))]
+    t = t | {"certified": t["certified"] | {"contradicted": wrong}}
+    page = show(summary | {"explorer": summary["explorer"] | {"threshold": t}})
+    assert page.locator("#badge").inner_text() == "certified"
+    assert page.locator(".chart .certified-line").count() == 2  # on either side
+    assert page.locator(".chart .contradicted-line").count() == 1
+    slide(page, "threshold", at[12])
+    assert page.locator("#badge").inner_text() == "contradicted"
+    slide(page, "threshold", at[20])
+    assert page.locator("#badge").inner_text() == "certified"
 
 
 def test_few_distinct_losses_are_counted_by_place(show, summary):
@@ -293,15 +338,22 @@ def test_a_long_text_does_not_make_a_tall_row(show, summary):
     assert page.locator("#rows-table tbody tr").bounding_box()["height"] < 130
 
 
-def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
-    from locuscore.report._words import coverage
+def judged(summary, *coverage):
+    """The summary with another coverage, (calibration rows, alpha, rows, covered), judged anew."""
+    from locuscore.report import _words
+    from locuscore.report._verdict import coverage_claim, judge
 
-    trivial = coverage(5, 0.1, 50, 50)
-    page = show(summary | {"coverage": [trivial]})
-    assert "cannot be tested" in page.locator("#verdict").inner_text()
+    found = [_words.coverage(*part) for part in coverage]
+    notes = [_words.HIGHER] if any(map(_words.is_high, found)) else []
+    verdict = judge([coverage_claim(*part) for part in coverage], notes)
+    return summary | {"coverage": found, "verdict": verdict}
+
+
+def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
+    page = show(judged(summary, (5, 0.1, 50, 50)))
+    assert "too few to test 1 of 1 claims" in page.locator("#verdict").inner_text()
     assert page.locator("#coverage .badge").inner_text() == "no test"
-    page = show(summary | {"coverage": [trivial, coverage(1000, 0.1, 1000, 900)]})
-    assert "90.0\u00a0% of 1,000 losses" in page.locator("#verdict").inner_text()
+    assert page.locator("#claims .badge").inner_text() == "too few rows to tell"
 
 
 def test_the_table_filters_and_turns_to_the_safest(show, summary):
@@ -518,7 +570,7 @@ OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_no_label_is_clipped_or_covered(show, summary, size):
-    page = show(summary, viewport=size)
+    page = show(contradicted(summary), viewport=size)
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(OVERLAPS) == []
 
@@ -529,7 +581,7 @@ def test_axe_finds_no_serious_violation(show, summary, scheme, size):
     from axe_playwright_python.sync_playwright import Axe
 
     cloud = summary["bound_vs_loss"]
-    few = summary | {"bound_vs_loss": cloud | {"points": cloud["points"][:50]}}
+    few = contradicted(summary) | {"bound_vs_loss": cloud | {"points": cloud["points"][:50]}}
     page = show(few, color_scheme=scheme, viewport=size)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     found = Axe().run(page).response["violations"]
@@ -644,22 +696,28 @@ def test_a_certificate_for_every_row(show, real):
 
 
 @pytest.mark.parametrize(
-    ("rate", "kind", "words", "badge"),
+    ("covered", "kind", "words", "badge"),
     [
-        (0.80, "bad", "lower than", "too low"),
-        (0.99, "warn", "higher than", "higher"),
-        (0.9, "good", "agrees", "agrees"),
+        (800, "bad", "contradict 1 of 1", "too low"),
+        (990, "warn", "wider than it needs", "higher"),
+        (900, "good", "agree with every claim", "agrees"),
     ],
 )
-def test_the_verdict_tells_low_from_high(show, summary, rate, kind, words, badge):
-    one = summary["coverage"][0] | {"rate": rate, "agrees": kind == "good", "expected": 0.9}
-    page = show(summary | {"coverage": [one]})
+def test_the_verdict_tells_low_from_high(show, summary, covered, kind, words, badge):
+    page = show(judged(summary, (1000, 0.1, 1000, covered)))
     verdict = page.locator("#verdict")
     assert words in verdict.inner_text()
     assert kind in verdict.get_attribute("class").split()
     shown = page.locator("#coverage .badge")
     assert shown.inner_text() == badge
     assert kind in shown.get_attribute("class").split()
+
+
+def test_low_by_itself_is_no_breach_among_several_claims(show, summary):
+    several = [(1000, alpha, 1000, round(1000 * (1 - alpha))) for alpha in (0.2, 0.3, 0.4)]
+    page = show(judged(summary, (1000, 0.1, 1000, 872), *several))
+    assert "good" in page.locator("#verdict").get_attribute("class").split()
+    assert page.locator("#coverage .badge").first.inner_text() == "low"
 
 
 def test_it_prints(show, summary):
@@ -669,7 +727,7 @@ def test_it_prints(show, summary):
     assert len(pdf) > 20_000
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
-    assert page.locator("main > section").filter(visible=True).count() == 11
+    assert page.locator("main > section").filter(visible=True).count() == 12
     page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
     assert overflow(page) <= 0
     ink = page.evaluate("getComputedStyle(document.body).color")
@@ -697,6 +755,7 @@ def test_without_script_the_guarantee_is_there(show, summary):
     page = show(summary, java_script_enabled=False)
     text = page.locator("noscript").inner_text()
     assert summary["guarantee"]["card"].splitlines()[0] in text
+    assert summary["verdict"]["sentence"] in text
     assert all(sentence in text for sentence in summary["guarantee"]["sentences"])
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import betabinom
 
 from locuscore._protocols import FloatArray, IntArray
@@ -62,6 +63,20 @@ def coverage_law(n: int, alpha: float, n_new: int) -> CoverageLaw | None:
     middle, reach = law.mean(), FAR * law.std() + 1.0
     counts = np.arange(max(int(middle - reach), 0), min(int(middle + reach), n_new) + 1)
     return CoverageLaw(counts, np.cumsum(law.pmf(counts)))
+
+
+def coverage_p_value(n: int, alpha: float, n_new: int, covered: int) -> float:
+    """Probability that at most `covered` of `n_new` rows are within their bound.
+
+    Exact where tails do not tie, and too large otherwise, so a valid p-value of "the rows are
+    exchangeable with the n calibration rows" (Theorem 1). In logarithms: far out it keeps its
+    digits. `n` must be enough for `alpha`.
+    """
+    k = conformal_rank(n, alpha)
+    law = betabinom(n_new, k, n + 1 - k)
+    # The law is log-concave, so what lies farther below does not count beside the rest.
+    lowest = max(int(min(covered, law.mean()) - FAR * law.std() - 1.0), 0)
+    return min(1.0, float(np.exp(logsumexp(law.logpmf(np.arange(lowest, covered + 1))))))
 
 
 def smallest_n(alpha: float) -> int:

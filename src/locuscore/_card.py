@@ -8,6 +8,7 @@ from scipy.stats import beta
 
 WIDTH = 80
 LABEL = 13
+P_VALUE, SMALLEST_P = "p_value", 1e-15  # smaller ones are shown as that: no p-value is zero
 
 STANDING = {
     "theorem": "THEOREM - holds for a rule fixed in advance, in finite samples",
@@ -38,7 +39,7 @@ def card(
         lines += _entry("coverage", _coverage(*evidence["coverage_beta"]))
     shown = {key: value for key, value in evidence.items() if key != "coverage_beta"}
     if shown:
-        text = "; ".join(f"{_name(key)} = {_value(value)}" for key, value in shown.items())
+        text = "; ".join(_fact(key, value) for key, value in shown.items())
         lines += _entry("evidence", text)
     lines += _table(table, threshold)
     return "\n".join([*lines, "=" * WIDTH])
@@ -61,6 +62,12 @@ def _coverage(k: float, rest: float) -> str:
         f"Beta({k:g}, {rest:g}) without ties, at least that with them: mean {k / (k + rest):.4g}, "
         f"middle 95 % from {low:.4g} to {high:.4g}"
     )
+
+
+def _fact(key: str, value: Any) -> str:
+    if key == P_VALUE and value < SMALLEST_P:
+        return f"{_name(key)} < {SMALLEST_P:.0e}"
+    return f"{_name(key)} = {_value(value)}"
 
 
 def _name(key: str) -> str:
@@ -91,6 +98,13 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     head = "".join(_name(column).rjust(15) for column in columns)
     lines.append((" " * 4 + head)[:WIDTH])
     for i in shown:
-        cells = "".join(f"{value:.6g}".rjust(15) for value in rows[i])
+        cells = "".join(
+            _cell(name, value).rjust(15) for name, value in zip(columns, rows[i], strict=True)
+        )
         lines.append((" " * 2 + (">" if i == chosen else " ") + " " + cells)[:WIDTH])
     return lines
+
+
+def _cell(name: str, value: float) -> str:
+    small = name == P_VALUE and value < SMALLEST_P
+    return f"< {SMALLEST_P:.0e}" if small else f"{value:.6g}"

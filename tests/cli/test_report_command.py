@@ -122,12 +122,29 @@ def test_what_is_printed(archive, tmp_path, capsys):
     arguments = ["report", str(archive), str(data), "-t", "price", "-o", str(tmp_path / "a.html")]
     assert main(arguments) == 0
     out, err = capsys.readouterr()
-    assert "test losses" in out
+    assert "losses (" in out
+    assert "exceed their bound at alpha = 0.1" in out
     assert f"Wrote {tmp_path / 'a.html'}" in out
     assert "200 rows" in out
     assert not err
     assert main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_broken_claim_has_its_own_exit_code(archive, tmp_path, capsys):
+    good = homes(400, seed=8)
+    bad = good.assign(price=good["price"] + 1e6)
+    for frame, code, kind in ((good, 0, "good"), (bad, 4, "bad")):
+        data, page = write(frame, tmp_path / "rows.parquet"), tmp_path / f"{code}.html"
+        arguments = ["report", str(archive), str(data), "-o", str(page), "--json"]
+        assert main(arguments) == 0
+        found = json.loads(capsys.readouterr().out)["verdict"]
+        assert (found["kind"], found["broken"]) == (kind, code == 4)
+        keys = {"claim", "promised", "observed", "n", "p_value", "verdict"}
+        assert all(keys <= claim.keys() and claim["p_value"] > 0 for claim in found["claims"])
+        assert main([*arguments, "--fail-if-broken"]) == code
+        assert json.loads(capsys.readouterr().out)["verdict"] == found
+        assert page.exists()  # what is wrong can be looked at
 
 
 def test_errors_are_one_line(archive, tmp_path, capsys):

@@ -41,7 +41,9 @@ from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, report_batches
+from locuscore.report._verdict import verdict_lines
 
+BROKEN = 4  # exit code
 Page = Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")]
 Losses = Annotated[
     str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
@@ -52,6 +54,15 @@ Groups = Annotated[
 Title = Annotated[str, option("--title", metavar="TEXT", text="Title.")]
 Unit = Annotated[
     str, option("--unit", metavar="TEXT", text="What losses are measured in, such as dollars.")
+]
+FailIfBroken = Annotated[
+    bool,
+    option(
+        "--fail-if-broken",
+        panel=OUTPUT,
+        metavar="",
+        text="Exit with code 4 if the rows contradict a claim.",
+    ),
 ]
 Figures = Annotated[
     Path | None,
@@ -75,13 +86,15 @@ def report(
     seed: Seed = 0,
     key_file: KeyFile = None,
     summary: Figures = None,
+    fail_if_broken: FailIfBroken = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Report how a scorer does on labelled rows, in one page that needs no network.
 
-    The rows must be unseen by fit. Files of any size are read with constant memory.
+    The rows must be unseen by fit. Files of any size are read with constant memory. Each claim
+    of the scorer is tested on them, and the verdict is the first line.
     """
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
@@ -115,10 +128,13 @@ def report(
         "output": str(output),
         "summary": None if summary is None else str(summary),
         "rows": found.summary["n_rows"],
+        "verdict": found.summary["verdict"],
         "coverage": found.summary["coverage"],
         "seconds": round(time.perf_counter() - started, 3),
     }
     terminal.show(figures, lambda console: _draw(console, figures, output))
+    if fail_if_broken and found.is_broken:
+        raise typer.Exit(BROKEN)
 
 
 @dataclass(frozen=True)
@@ -177,8 +193,8 @@ class LabelledRows:
 
 
 def _draw(console: Console, figures: Mapping[str, Any], output: Path) -> None:
-    for part in figures["coverage"]:
-        print_plain(console, part["sentence"])
+    for line in verdict_lines(figures["verdict"]):
+        print_plain(console, line)
     size, rows = size_text(output.stat().st_size), figures["rows"]
     print_plain(console, f"Wrote {output} ({size}): {rows:,} rows in {figures['seconds']:.1f} s.")
     if figures["summary"] is not None:

@@ -21,6 +21,7 @@ from locuscore._random import spawn_seeds
 from locuscore._scorer import Scorer
 from locuscore._validation import check_same_order
 from locuscore.report._summary import Summary
+from locuscore.report._verdict import verdict_lines
 
 __all__ = ["Batch", "Report", "report", "report_batches"]
 
@@ -61,8 +62,13 @@ class Report:
         _write(path, self.to_json())
 
     def __str__(self) -> str:
-        lines = [f"{self.summary['title']}: {self.summary['n_rows']:,} test rows."]
-        return "\n".join(lines + [part["sentence"] for part in self.summary["coverage"]])
+        title = f"{self.summary['title']}: {self.summary['n_rows']:,} test rows."
+        return "\n".join([title, *verdict_lines(self.summary["verdict"])])
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the rows contradict anything that the scorer promises."""
+        return bool(self.summary["verdict"]["broken"])
 
     def _repr_html_(self) -> str:
         # The page has scripts of its own; a frame without rights keeps them from the notebook.
@@ -119,8 +125,10 @@ def report(
     >>> y = X[:, 0] + X[:, 1] * rng.normal(size=1500)
     >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X[:1000], y[:1000])
     >>> found = report(Scorer(locus), X[1000:], y[1000:])
-    >>> found.summary["coverage"][0]["agrees"]
-    True
+    >>> found.is_broken
+    False
+    >>> found.summary["verdict"]["claims"][0]["verdict"]
+    'kept'
     """
     rows = as_batch(X)[0]
     check_same_order(X=rows, y=y, losses=losses, groups=groups)

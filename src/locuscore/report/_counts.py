@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._rules import FlagRule
 from locuscore._validation import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
+from locuscore.report._sample import Sample
 from locuscore.report._words import shortened
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting
 SHOWN_GROUPS = 30
+MOST_LOSSES = 100_000  # for the test of the mean loss; of more rows a sample
 OTHERS, MISSING = "(others)", "(missing)"
 
 
@@ -81,6 +84,27 @@ class ExplorerCounts:
         """The bad ones of them, (taus, thresholds)."""
         up_to = np.cumsum(self._by_score, axis=0)[:-1]
         return (up_to.sum(axis=1)[:, None] - np.cumsum(up_to, axis=1)[:, :-1]).T
+
+
+class AcceptedLosses:
+    """Number, sum and a uniform sample of the losses of the rows that a rule accepts."""
+
+    def __init__(self, rule: FlagRule, seed: int) -> None:
+        self.rule = rule
+        self.n, self.total = 0, 0.0
+        self._sample = Sample(MOST_LOSSES, seed)
+
+    def add(self, losses: FloatArray, score: FloatArray) -> None:
+        """Count rows."""
+        z = losses[self.rule.accepts(score, self.rule.score)]
+        self.n += len(z)
+        self.total += float(z.sum())
+        self._sample.add(z)
+
+    @property
+    def losses(self) -> FloatArray:
+        """Losses of the sample; of few rows, all of them."""
+        return self._sample.rows()[:, 0] if self.n else np.empty(0)
 
 
 @dataclass

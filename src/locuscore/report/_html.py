@@ -36,6 +36,7 @@ def page(summary: Mapping[str, Any]) -> str:
         "style": style,
         "script": script,
         "data": embedded(summary),
+        "verdict": html.escape(summary["verdict"]["sentence"]),
         "sentences": "".join(f"<li>{html.escape(s)}</li>" for s in guarantee["sentences"]),
         "card": html.escape(guarantee["card"]),
     }

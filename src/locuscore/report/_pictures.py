@@ -9,7 +9,7 @@ from sklearn.ensemble import IsolationForest
 from locuscore._curve import operating_curve
 from locuscore._protocols import FloatArray
 from locuscore.metrics import exceedance_area, exceedance_curve, local_coverage, pit_uniformity
-from locuscore.report._words import LEVEL, pit_sentence
+from locuscore.report._words import LEVEL, pit_sentence, smallest_p
 
 MOST_POINTS = 2_000
 CURVE_POINTS = 200
@@ -57,7 +57,7 @@ def deciles(bound: FloatArray, loss: FloatArray) -> list[dict[str, Any]]:
 
 def pit(counts: np.ndarray, sample: FloatArray) -> dict[str, Any]:
     """Histogram over all rows, and a test of uniformity on a sample of them."""
-    p_value = pit_uniformity(sample).p_value
+    p_value = smallest_p(pit_uniformity(sample).p_value)
     bars = counts.tolist()
     return {"counts": bars, "p_value": p_value, "sentence": pit_sentence(p_value, bars)}
 

@@ -23,7 +23,7 @@ from locuscore.report._attribution import (
     attribute,
     rows_explained,
 )
-from locuscore.report._counts import ExplorerCounts, GroupCounts
+from locuscore.report._counts import AcceptedLosses, ExplorerCounts, GroupCounts
 from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
 from locuscore.report._laws import (
     Block,
@@ -35,6 +35,14 @@ from locuscore.report._laws import (
 )
 from locuscore.report._rows import Entry, Extremes, cell, is_number
 from locuscore.report._sample import Sample
+from locuscore.report._verdict import (
+    CONTRADICTED,
+    Accepted,
+    contradicted_thresholds,
+    coverage_claim,
+    judge,
+    rule_claim,
+)
 
 FORMAT = 1
 NO_ROWS = "a report needs at least one labelled row; got none."
@@ -79,6 +87,8 @@ class Summary:
         self.n_rows, self.loss_sum = 0, 0.0
         self.covered = np.zeros(len(scorer.alphas), dtype=np.int64)
         self.n_infinite = 0
+        rule = scorer.rule
+        self.accepted = None if rule is None else AcceptedLosses(rule, rows_seed)
 
     def add(
         self,
@@ -98,6 +108,8 @@ class Summary:
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
         self.counts.add_losses(z, block.score)
+        if self.accepted is not None and block.score is not None:
+            self.accepted.add(z, block.score)
         self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
         self.n_infinite += int(np.sum(np.isinf(bound)))
         self.loss_sum += float(z.sum())
@@ -130,6 +142,8 @@ class Summary:
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
         n2 = len(scorer.locus.tails_)
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
+        coverage = [words.coverage(n2, a, n, k) for a, k in covered]
+        verdict = self._verdict(coverage)
         found = {
             "format": FORMAT,
             "title": title,
@@ -139,7 +153,8 @@ class Summary:
             "n_rows": n,
             "guarantee": words.guarantee(scorer),
             "facts": words.facts(scorer, n, loss, mean, unit),
-            "coverage": [words.coverage(n2, a, n, k) for a, k in covered],
+            "verdict": verdict,
+            "coverage": coverage,
             "bound_vs_loss": pictures.bound_against_loss(
                 alpha, bound, loss, points, self.n_infinite
             ),
@@ -150,7 +165,22 @@ class Summary:
             "bounds": pictures.bounds(alpha, bound),
         }
         plain: dict[str, Any] = _finite(found | self._rows())
-        return plain | {"explorer": self._explorer(archive)}  # large, and made of plain numbers
+        # Large, and made of plain numbers.
+        return plain | {"explorer": self._explorer(archive, verdict)}
+
+    def _verdict(self, coverage: list[dict[str, Any]]) -> dict[str, Any]:
+        """Judge the rule and the coverage at every alpha."""
+        n2, grid, counts = len(self.scorer.locus.tails_), self.grid, self.counts
+        seen = None
+        if self.accepted is not None and grid.thresholds is not None:
+            # The rule's own tau is on the grid, where it has one.
+            bad = int(counts.bad_by_score[grid.tau_start, grid.threshold_start])
+            kept = self.accepted
+            seen = Accepted(self.n_rows, kept.n, bad, kept.total, kept.losses)
+        of_rule = rule_claim(self.scorer.rule, seen, n2)
+        claims = [coverage_claim(n2, c["alpha"], c["n"], c["covered"]) for c in coverage]
+        claims = claims if of_rule is None else [of_rule, *claims]
+        return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
@@ -180,13 +210,16 @@ class Summary:
             )
         return list(labels.tolist())
 
-    def _explorer(self, archive: str) -> dict[str, Any]:
+    def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         grid, counts, rule = self.grid, self.counts, self.scorer.rule
         threshold = None
         if grid.thresholds is not None and grid.passed is not None and rule is not None:
             proven: dict[str, Any] | None = certified(rule)
             if proven is not None:
-                proven = proven | {"passed": grid.passed.tolist()}
+                by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
+                is_broken = verdict["claims"][0]["verdict"] == CONTRADICTED
+                broken = contradicted_thresholds(*by_score, grid.passed, proven["eta"], is_broken)
+                proven |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
             threshold = {
                 "score": str(rule.score),
                 "thresholds": _finite(grid.thresholds.tolist()),

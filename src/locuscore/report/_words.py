@@ -12,6 +12,7 @@ from locuscore._scorer import Scorer
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
+SMALLEST_P = 1e-15
 MOST_LETTERS = 300  # of a name or a cell
 
 
@@ -22,7 +23,7 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     for alpha in scorer.alphas:
         text = (
             f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {n2:,} calibration "
-            f"rows, the loss exceeds its bound for at most {_percent(alpha)} of rows, on average "
+            f"rows, the loss exceeds its bound for at most {percent(alpha)} of rows, on average "
             "over the draw of those calibration rows (Theorem 1)."
         )
         if conformal_rank(n2, alpha) > n2:
@@ -88,7 +89,7 @@ def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
         low, high = (law.ppf(share) / n for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
         k = conformal_rank(n2, alpha)
         expected = k / (n2 + 1)
-        p_value = law.p_value(covered)
+        p_value = smallest_p(law.p_value(covered))
         agrees = low <= rate <= high
     found = {
         "alpha": alpha,
@@ -105,28 +106,39 @@ def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
     return found | {"sentence": _coverage_sentence(found)}
 
 
+HIGHER = (
+    "But more losses than expected are within their bound: it is wider than it needs to be, or "
+    "losses tie."
+)
+
+
+def is_high(c: dict[str, Any]) -> bool:
+    """Whether more losses are within their bound than a valid calibration would show."""
+    return not c["agrees"] and bool(c["rate"] > c["high"])
+
+
 def _coverage_sentence(c: dict[str, Any]) -> str:
     text = (
-        f"{c['covered']:,} of {c['n']:,} test losses ({_exact(c['rate'])}) are within their bound "
-        f"at alpha = {c['alpha']:g}"
+        f"{c['covered']:,} of {c['n']:,} test losses ({exact_percent(c['rate'])}) are within "
+        f"their bound at alpha = {c['alpha']:g}"
     )
     if c["expected"] == 1.0 and c["agrees"]:  # at no other bound
         return text + (
             ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
             "largest loss there can be."
         )
-    between = f"between {_exact(c['low'])} and {_exact(c['high'])}"
+    between = f"between {exact_percent(c['low'])} and {exact_percent(c['high'])}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
     if c["rate"] < c["low"]:
         return (
-            f"{text}. This is too low: 95 of 100 valid splits fall {between} (p = "
-            f"{c['p_value']:.2g}). The test rows are probably unlike the calibration rows."
+            f"{text}. This is low: 95 of 100 valid splits fall {between} "
+            f"({p_text(c['p_value'])}). The test rows may be unlike the calibration rows."
         )
     return (
-        f"{text}. This is higher than expected: 95 of 100 valid splits fall {between} (p = "
-        f"{c['p_value']:.2g}). The guarantee holds, but the bounds are wider than they need to be "
-        "for rows like these, or losses tie."
+        f"{text}. This is higher than expected: 95 of 100 valid splits fall {between} "
+        f"({p_text(c['p_value'])}). The guarantee holds, but the bounds are wider than they need "
+        "to be for rows like these, or losses tie."
     )
 
 
@@ -137,7 +149,7 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
         "model knows the law of the loss. The guarantee does not need that."
     )
     if p_value > SMALL_P:
-        return f"{text} These bars are even up to chance (p = {p_value:.2g})."
+        return f"{text} These bars are even up to chance ({p_text(p_value)})."
     n = len(counts) // 4
     total = sum(counts)
     low, high = sum(counts[:n]) / total, sum(counts[-n:]) / total
@@ -149,7 +161,7 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
         shape = "the difference is small"
     else:
         shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
-    return f"{text} These are uneven (p = {p_value:.2g}): {shape}."
+    return f"{text} These are uneven ({p_text(p_value)}): {shape}."
 
 
 def shortened(text: str) -> str:
@@ -157,10 +169,22 @@ def shortened(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\u2026"
 
 
-def _exact(share: float) -> str:
+def smallest_p(p_value: float) -> float:
+    """A p-value that is never zero: below 1e-15 floating point says no more than that."""
+    return max(p_value, SMALLEST_P)
+
+
+def p_text(p_value: float) -> str:
+    """A p-value in words."""
+    small = p_value <= SMALLEST_P
+    return f"p < {SMALLEST_P:.0e}" if small else f"p = {p_value:.2g}"
+
+
+def exact_percent(share: float) -> str:
     """Two decimals always, so that a coverage and its interval can be compared."""
     return f"{100 * share:.2f} %"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as it was written."""
     return f"{100 * share:.4g} %"

@@ -23,6 +23,9 @@ const make = (tag, attributes = {}, ...children) =>
 const draw = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
+/** A sentence whose equations, such as "p = 0.1", stay on one line. */
+const tied = (text) => text.replace(/ (=|<) /g, "\u00a0$1\u00a0");
+
 /** A section with its heading; empty ones are left out by the caller. */
 function section(id, title, lead, ...children) {
   const heading = make("h2", { id: `${id}-title` }, title);

@@ -32,6 +32,10 @@ function isCertified(e, state) {
   return Boolean(c && c.passed[state.threshold] && e.taus[state.tau] >= c.tau);
 }
 
+/** Whether the test rows contradict what is certified at this threshold. */
+const isContradicted = (e, state) =>
+  isCertified(e, state) && e.threshold.certified.contradicted[state.threshold];
+
 /** Whether the point is certified, and one sentence why. */
 function standing(data, state) {
   const e = data.explorer;
@@ -60,15 +64,16 @@ function standing(data, state) {
       ? `The certificate is for tau of at least ${money(c.tau)}.`
       : "This threshold is not among those that were tested and passed.");
   }
-  const contradicted = figuresAt(data, state).low > c.eta
-    ? " There the share of bad rows is higher than chance explains: these rows are probably " +
-      "unlike the certifying ones." : "";
+  const contradicted = isContradicted(e, state);
+  const but = contradicted ? " The test rows contradict the certificate: they are probably " +
+    "unlike the certifying ones." : "";
   const further = tau > c.tau ? `, and so above ${money(tau)}` : "";
   return {
     certified: true,
+    contradicted,
     why: `This threshold was tested and passed: with confidence ${level(1 - c.delta)}, at most ` +
       `${level(c.eta)} of the accepted rows have a loss above ${money(c.tau)}${further}. ` +
-      `The figures are ${measured}.${contradicted}`,
+      `The figures are ${measured}.${but}`,
   };
 }
 
@@ -169,6 +174,17 @@ function figureTiles(data) {
   return { element, show };
 }
 
+/** Certified points in a row that have this standing; others between them do not part them. */
+function stretches(points, standing) {
+  const found = [];
+  points.filter((p) => p.standing).forEach((p, i, proven) => {
+    if (p.standing !== standing) return;
+    if (i && proven[i - 1].standing === standing) found[found.length - 1].push(p);
+    else found.push([p]);
+  });
+  return found;
+}
+
 /** Exceedance against acceptance along the slider that is in use, with the chosen point. */
 function pointChart(data, state) {
   const e = data.explorer;
@@ -180,7 +196,7 @@ function pointChart(data, state) {
       const accepted = key === "alpha" ? e.accepted[at.tau][i] : e.threshold.accepted[i];
       const bad = key === "alpha" ? e.bad[at.tau][i] : e.threshold.bad[at.tau][i];
       return { accepted, x: accepted / data.n_rows, y: bad / accepted,
-        certified: isCertified(e, at) };
+        standing: isContradicted(e, at) ? "contradicted" : isCertified(e, at) ? "certified" : "" };
     }).filter((p) => p.accepted > 0);
   };
   const paint = (width, height) => {
@@ -197,14 +213,16 @@ function pointChart(data, state) {
     const place = (p) => [x(p.x), y(Math.min(p.y, most))];
     const names = { x: "share of rows accepted", y: "bad among the accepted" };
     const parts = axes(box, x, y, names, { x: percent1, y: percent1 });
-    const passed = points.filter((p) => p.certified);
     if (c) {
       const at = { class: "target", x1: box.left, x2: box.right, y1: y(c.eta), y2: y(c.eta) };
       parts.push(draw("line", at),
         draw("text", { class: "tick", x: box.left + 6, y: y(c.eta) - 5 },
           `eta = ${level(c.eta)}`));
     }
-    if (passed.length) parts.push(draw("path", { class: "certified-line", d: path(passed.map(place)) }));
+    for (const name of ["certified", "contradicted"]) {
+      parts.push(...stretches(points, name).map((part) =>
+        draw("path", { class: `${name}-line`, d: path([...part, part[part.length - 1]].map(place)) })));
+    }
     parts.push(draw("path", { class: "line blue", d: path(points.map(place)) }));
     if (f.accepted) {
       const [px, py] = place({ x: f.acceptance, y: f.exceedance });
@@ -221,15 +239,19 @@ function pointChart(data, state) {
       `${number(f.tau, 6)}. The chosen point accepts ${percent(f.acceptance)} with ` +
       `${percent(f.exceedance)} bad.`;
   };
+  const c = e.threshold?.certified;
   const key = legend([
     { name: "all settings of the second slider", line: "line blue" },
     { name: "chosen, with interval", style: "chosen", shape: "circle", line: null },
-    ...(e.threshold?.certified?.passed.some(Boolean)
+    ...(c && c.passed.some((is, i) => is && !c.contradicted[i])
       ? [{ name: "certified", line: "certified-line" }] : []),
+    ...(c && c.contradicted.some(Boolean)
+      ? [{ name: "certified, but contradicted", line: "contradicted-line" }] : []),
   ]);
   const made = chart("Trade-off at this tau", description, 280, paint, null, key);
   const render = () => {
-    key.children.item(2)?.toggleAttribute("hidden", state.mode === "alpha");
+    [...key.children].slice(2).forEach((item) =>
+      item.toggleAttribute("hidden", state.mode === "alpha"));
     made.render();
   };
   return { element: made.element, render };
@@ -253,14 +275,15 @@ function explorer(data) {
     const f = figuresAt(data, state);
     const s = standing(data, state);
     tiles.show(f);
-    badge.textContent = s.certified ? "certified" : "estimate";
-    badge.className = `badge ${s.certified ? "good" : "plain"}`;
+    const name = s.contradicted ? "contradicted" : s.certified ? "certified" : "estimate";
+    badge.textContent = name;
+    badge.className = `badge ${s.contradicted ? "bad" : s.certified ? "good" : "plain"}`;
     why.textContent = s.why;
     trade.render();
     commands.show();
     clearTimeout(timer);
     timer = setTimeout(() => {
-      spoken.textContent = `${s.certified ? "Certified" : "Estimate"}: ` +
+      spoken.textContent = `${name[0].toUpperCase()}${name.slice(1)}: ` +
         `${percent(f.acceptance)} accepted, ${percent(f.exceedance)} of them bad.`;
     }, 500);
   };

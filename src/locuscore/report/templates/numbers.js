@@ -56,6 +56,12 @@ function percent(share) {
   return `${Number(text) === 100 ? "> 99.9999" : Number(text) === 0 ? "< 0.0001" : text}${PERCENT}`;
 }
 
+/** A p-value; those below 1e-15 arrive as that number. */
+function pValue(x) {
+  if (!isNumber(x)) return NO_NUMBER;
+  return x <= 1e-15 ? "< 1e\u221215" : number(x, 2);
+}
+
 /** A level such as 0.95 or 0.1 as it was written. */
 const level = (share) => `${number(100 * share, 6)}${PERCENT}`;
 

@@ -7,12 +7,47 @@ const STANDINGS = {
   none: ["Bounds only", "there is no flag rule in this archive"],
 };
 
+const CONTRADICTED = "contradicted";
+const VERDICTS = { kept: ["good", "kept"], [CONTRADICTED]: ["bad", CONTRADICTED] };
+
+/** Each claim with the exact test of it; an aim that was never promised is only missed. */
+function claimBadge(c) {
+  const isMissed = c.verdict === CONTRADICTED && c.standing === "heuristic";
+  const [kind, text] = isMissed ? ["warn", "missed"]
+    : VERDICTS[c.verdict] ?? ["plain", "too few rows to tell"];
+  return make("strong", { class: `badge ${kind}` }, text);
+}
+
+function claims(data) {
+  const list = data.verdict.claims;
+  if (!list.length) return null;
+  const isMean = (c) => c.kind === "mean loss";
+  const promised = (c) => (isMean(c) ? number(c.promised, 6) : level(c.promised));
+  const seen = (c) => (isMean(c) ? number(c.observed) : percent(c.observed));
+  const table = asTable("Claims and exact tests", ["claim", "at most", "seen", "rows", "p-value",
+    "verdict"], list.map((c) => [c.claim, promised(c), seen(c), count(c.n), pValue(c.p_value),
+    c.verdict]));
+  return section("claims", "Are the claims kept?",
+    `Each claim has an exact test, and together they are judged by Bonferroni-Holm: if all hold, ` +
+    `the chance that any is called contradicted is at most ${level(data.verdict.error)}. Rows are ` +
+    "too few to tell if even twice the promised value would not have been noticed.",
+    make("ul", { class: "sentences" }, list.map((c) => make("li", {}, claimBadge(c), tied(c.sentence)))),
+    table);
+}
+
+/** What the rule of the archive claims, if it claims anything. */
+const ruleClaim = (data) => data.verdict.claims.find((c) => c.kind !== "coverage");
+
 function guarantee(data) {
   const g = data.guarantee;
   const t = data.explorer?.threshold;
+  const isBroken = ruleClaim(data)?.verdict === CONTRADICTED;
   const standing = t && thresholdValue(t, t.start) === -Infinity ? "nothing" : g.standing;
-  const [name, words] = STANDINGS[standing] ?? [standing, ""];
-  const kind = standing === "certificate" || standing === "theorem" ? "good" : "plain";
+  const [title, about] = STANDINGS[standing] ?? [standing, ""];
+  const isProven = standing === "certificate" || standing === "theorem";
+  const [name, words] = isBroken && isProven
+    ? [`${title}, contradicted`, "the test rows contradict it: see the verdict"] : [title, about];
+  const kind = !isProven ? "plain" : isBroken ? "bad" : "good";
   return section("guarantee", "What is guaranteed", null,
     make("p", { class: "verdict" }, make("strong", { class: `badge ${kind}` }, name), words),
     make("ul", { class: "sentences" }, g.sentences.map((text) => make("li", {}, text))),
@@ -21,10 +56,12 @@ function guarantee(data) {
         "aria-label": "Guarantee card" }, g.card)));
 }
 
-/** More coverage than expected is no breach: only too little disagrees with the guarantee. */
-function coverageBadge(c) {
+/** Too little is a breach where the claim is contradicted; more than expected never is. */
+function coverageBadge(c, data) {
+  const claim = data.verdict.claims.find((part) => part.alpha === c.alpha);
+  const low = claim?.verdict === CONTRADICTED ? ["bad", "too low"] : ["warn", "low"];
   const [kind, text] = isTrivial(c) ? ["plain", "no test"] : c.agrees ? ["good", "agrees"]
-    : c.rate < c.low ? ["bad", "too low"] : ["warn", "higher"];
+    : c.rate < c.low ? low : ["warn", "higher"];
   return make("strong", { class: `badge ${kind}` }, text);
 }
 
@@ -41,7 +78,7 @@ function coverage(data) {
   const table = asTable("Held-out coverage", ["alpha", "wanted", "covered", "share",
     `${sure} range of a valid bound`, "p-value", "agrees"], rows.map((r) => [number(r.alpha, 6),
     level(1 - r.alpha), `${count(r.covered)} of ${count(r.n)}`, percent(r.rate),
-    `${percent(r.low)} to ${percent(r.high)}`, number(r.p_value, 2), r.agrees ? "yes" : "no"]));
+    `${percent(r.low)} to ${percent(r.high)}`, pValue(r.p_value), r.agrees ? "yes" : "no"]));
   const key = legend([
     { name: `where a valid bound falls in ${sure} of cases`, block: "range-block" },
     { name: "wanted", line: "target" },
@@ -51,7 +88,7 @@ function coverage(data) {
   const words = rows.map((r) => r.sentence).join(" ");
   return section("coverage", "Does the coverage agree?", null,
     make("ul", { class: "sentences" }, rows.map((r) =>
-      make("li", {}, coverageBadge(r), r.sentence))),
+      make("li", {}, coverageBadge(r, data), tied(r.sentence)))),
     chart("Coverage on the test rows", words, height, paint, table, key).element);
 }
 

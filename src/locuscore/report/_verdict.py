@@ -1,0 +1,269 @@
+"""Whether labelled rows keep what the scorer claims: one exact test per claim, judged together.
+
+Each claim says that a share, or a mean loss, is at most a promised value. Its p-value is the
+probability of what was seen, or worse, if the claim is true; a claim is contradicted when
+Bonferroni-Holm rejects it among all claims of the scorer. So rows for which every claim holds turn
+the verdict in at most one case in twenty, however many claims there are.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc
+
+from locuscore._calibration import conformal_rank, coverage_p_value
+from locuscore._mean_loss import mean_loss_p_value
+from locuscore._protocols import BoolArray, FloatArray
+from locuscore._rules import FlagRule
+from locuscore._sequential import holm
+from locuscore.report._words import exact_percent, p_text, percent, smallest_p
+
+ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
+KEPT, CONTRADICTED, TOO_FEW = "kept", "contradicted", "too few rows to tell"
+UNLIKE = {
+    "theorem": "These rows are probably unlike the calibration rows.",
+    "certificate": (
+        "These rows are probably unlike the certifying ones, or the certificate is one of the few "
+        "that fail."
+    ),
+    "heuristic": "The rule was tuned for this share, which was never promised.",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A share or mean that is to be at most `promised`, what was seen of it, and its exact test.
+
+    `p_value` is None where nothing can be tested. `p_doubled` is the p-value if the rows showed
+    twice the promised value: where even that would not be rejected, they are too few to tell.
+    """
+
+    kind: str
+    about: str
+    standing: str
+    promised: float
+    observed: float | None
+    n: int
+    seen: str
+    p_value: float | None = None
+    p_doubled: float = 1.0
+    alpha: float | None = None
+    more: str = ""
+
+    def verdict(self, is_rejected: bool, level: float) -> str:
+        """Kept, contradicted, or too few rows to tell at this level."""
+        if is_rejected:
+            return CONTRADICTED
+        return TOO_FEW if self.p_value is None or self.p_doubled > level else KEPT
+
+    def told(self, verdict: str) -> dict[str, Any]:
+        """The claim as the summary has it."""
+        p_value = None if self.p_value is None else smallest_p(self.p_value)
+        test = "" if p_value is None else f" ({p_text(p_value)})"
+        return {
+            "kind": self.kind,
+            "claim": self.about,
+            "standing": self.standing,
+            "alpha": self.alpha,
+            "promised": self.promised,
+            "observed": self.observed,
+            "n": self.n,
+            "p_value": p_value,
+            "verdict": verdict,
+            "sentence": " ".join(filter(None, [f"{self.seen}{test}.", self.more])),
+        }
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the rows that a rule accepts showed; `losses` are a uniform sample of theirs."""
+
+    n_rows: int
+    n: int
+    bad: int
+    loss_sum: float = 0.0
+    losses: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+def too_many_p_value(bad: Any, n: Any, eta: float) -> FloatArray:
+    """``P(Binomial(n, eta) >= bad)``: the exact p-value of "a share of at most eta is bad"."""
+    k, m = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(n, np.float64))
+    return np.where(k > 0, betainc(np.maximum(k, 1.0), m - k + 1.0, eta), 1.0)
+
+
+def coverage_claim(n2: int, alpha: float, n: int, covered: int) -> Claim:
+    """At most alpha of the losses exceed their bound; the count is beta-binomial (Theorem 1).
+
+    Over the draw of the calibration rows and of these; ties can only make it smaller.
+    """
+    above = n - covered
+    seen = (
+        f"{above:,} of {n:,} losses ({exact_percent(above / n)}) exceed their bound at alpha = "
+        f"{alpha:g}, where at most {percent(alpha)} is promised"
+    )
+    about = f"share of losses above their bound at alpha = {alpha:g}"
+    p_values = _calibrated(n2, alpha, n, above)
+    more = "" if p_values[0] is not None else "The calibration rows give no bound at this alpha."
+    return Claim("coverage", about, "theorem", alpha, above / n, n, seen, *p_values, alpha, more)
+
+
+def rule_claim(rule: FlagRule | None, accepted: Accepted | None, n2: int) -> Claim | None:
+    """What a rule claims of the rows it accepts; None of a rule that aims at no share or mean."""
+    if rule is None or accepted is None:
+        return None
+    evidence = rule.evidence
+    if rule.standing == "theorem":
+        return _joint(rule, accepted, n2) if {"tau", "alpha"} <= evidence.keys() else None
+    if "group" in evidence:
+        return _of_one_group(rule)
+    if {"tau", "eta"} <= evidence.keys():
+        return _conditional(rule, accepted)
+    return _mean_loss(rule, accepted) if {"eta", "low", "high"} <= evidence.keys() else None
+
+
+def judge(claims: Sequence[Claim], notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The verdict on each claim, and the one line over the page; `notes` say more of a good one."""
+    tested = [i for i, claim in enumerate(claims) if claim.p_value is not None]
+    p_values = np.array([claims[i].p_value for i in tested], dtype=np.float64)
+    is_rejected = np.zeros(len(claims), dtype=bool)
+    is_rejected[tested] = holm(p_values, ERROR) if tested else False
+    level = ERROR / max(len(tested), 1)
+    found = [
+        (claim, claim.verdict(bool(is_out), level))
+        for claim, is_out in zip(claims, is_rejected, strict=True)
+    ]
+    kind, sentence = _banner(found, notes)
+    return {
+        "kind": kind,
+        "sentence": sentence,
+        "broken": kind == "bad",
+        "error": ERROR,
+        "claims": [claim.told(verdict) for claim, verdict in found],
+    }
+
+
+def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
+    """The verdict as lines of text."""
+    claims = (f"{claim['verdict']}: {claim['sentence']}" for claim in verdict["claims"])
+    return [verdict["sentence"], *claims]
+
+
+def contradicted_thresholds(
+    accepted: np.ndarray, bad: np.ndarray, passed: BoolArray, eta: float, is_broken: bool
+) -> BoolArray:
+    """Certified thresholds that the rows contradict, by exact tests that share the level equally.
+
+    All of them if the certificate's own claim is contradicted: they stand or fall together.
+    """
+    if is_broken:
+        return passed
+    level = ERROR / max(int(passed.sum()), 1)
+    return passed & (too_many_p_value(bad, accepted, eta) <= level)
+
+
+def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, str]:
+    def those(verdict: str) -> list[Claim]:
+        return [claim for claim, got in found if got == verdict]
+
+    wrong, few = those(CONTRADICTED), those(TOO_FEW)
+    broken = [claim for claim in wrong if claim.standing != "heuristic"]
+    if wrong:
+        shown = broken or wrong
+        what = f"contradict {len(broken)} of {len(found)} claims" if broken else "miss the aim"
+        causes = dict.fromkeys(UNLIKE[claim.standing] for claim in shown)
+        text = "; ".join(claim.seen for claim in shown)
+        return "bad" if broken else "warn", f"These rows {what}: {text}. {' '.join(causes)}"
+    if few:
+        names = "; ".join(claim.about for claim in few)
+        some = f"{len(few)} of {len(found)} claims"
+        return "plain", f"These rows contradict no claim, but are too few to test {some}: {names}."
+    # The deployed rule, if it claims something, and the smallest alpha.
+    claims = [claim for claim, _ in found]
+    smallest = min((c for c in claims if c.alpha is not None), key=lambda c: c.alpha or 0.0)
+    shown = [claim for claim in claims if claim.kind != "coverage"] + [smallest]
+    text = "; ".join(claim.seen for claim in shown)
+    if notes:
+        return "warn", f"These rows contradict no claim: {text}. {' '.join(notes)}"
+    return "good", f"These rows agree with every claim: {text}."
+
+
+def _calibrated(n2: int, alpha: float, n: int, above: int) -> tuple[float | None, float]:
+    """P-values of so many rows above their bound, and of twice what is promised."""
+    if conformal_rank(n2, alpha) > n2:
+        return None, 1.0
+    twice = min(math.ceil(2 * alpha * n), n)
+    return coverage_p_value(n2, alpha, n, n - above), coverage_p_value(n2, alpha, n, n - twice)
+
+
+def _joint(rule: FlagRule, accepted: Accepted, n2: int) -> Claim:
+    """Theorem 3: accepted and bad rows are above their bound, whose number is beta-binomial."""
+    tau, alpha = float(rule.evidence["tau"]), float(rule.evidence["alpha"])
+    n, bad = accepted.n_rows, accepted.bad
+    seen = (
+        f"{bad:,} of {n:,} rows ({exact_percent(bad / n)}) are accepted and have a loss above "
+        f"{tau:g}, where at most {percent(alpha)} is promised"
+    )
+    about = f"share of all rows that are accepted and have a loss above {tau:g}"
+    p_values = _calibrated(n2, alpha, n, bad)
+    return Claim("joint", about, rule.standing, alpha, bad / n, n, seen, *p_values)
+
+
+def _conditional(rule: FlagRule, accepted: Accepted) -> Claim:
+    """Bad rows among the accepted: binomial, given the threshold and the number accepted."""
+    tau, eta = float(rule.evidence["tau"]), float(rule.evidence["eta"])
+    n, bad = accepted.n, accepted.bad
+    about = f"share of the accepted rows with a loss above {tau:g}"
+    if not n:
+        return _nothing("conditional", about, rule, eta)
+    aim = "promised" if rule.standing == "certificate" else "aimed at"
+    seen = (
+        f"{bad:,} of {n:,} accepted rows ({exact_percent(bad / n)}) have a loss above {tau:g}, "
+        f"where at most {percent(eta)} is {aim}"
+    )
+    p_value = float(too_many_p_value(bad, n, eta))
+    doubled = float(too_many_p_value(min(math.ceil(2 * eta * n), n), n, eta))
+    return Claim("conditional", about, rule.standing, eta, bad / n, n, seen, p_value, doubled)
+
+
+def _mean_loss(rule: FlagRule, accepted: Accepted) -> Claim:
+    """The mean loss of the accepted: the exact test of the mean, of the losses upside down."""
+    eta, low, high = (float(rule.evidence[key]) for key in ("eta", "low", "high"))
+    about = "mean loss of the accepted rows"
+    if not accepted.n:
+        return _nothing("mean loss", about, rule, eta)
+    mean, z = accepted.loss_sum / accepted.n, accepted.losses
+    seen = (
+        f"the mean loss of {accepted.n:,} accepted rows is {mean:.4g}, where at most {eta:g} is "
+        "promised"
+    )
+    outside = int(np.sum((z < low) | (z > high)))
+    more = f"{outside:,} losses are outside [{low:g}, {high:g}], the support it was certified for."
+    share = min(2 * (eta - low) / (high - low), 1.0)
+    doubled = np.where(np.arange(len(z)) < math.ceil(share * len(z)), high, low)
+
+    def p_value(losses: FloatArray) -> float:
+        return mean_loss_p_value(low + high - losses, low + high - eta, low, high)
+
+    return Claim(
+        "mean loss", about, rule.standing, eta, mean, accepted.n, _capital(seen),
+        0.0 if outside else p_value(z), p_value(doubled), more=more if outside else "",
+    )  # fmt: skip
+
+
+def _of_one_group(rule: FlagRule) -> Claim:
+    """A report does not know which rows are of the group that a certificate is about."""
+    where, eta = rule.evidence["group"], float(rule.evidence["eta"])
+    about = f"share of bad rows among the accepted in {where}"
+    seen = f"The rule is certified for {where} alone, and a report does not know whose rows it sees"
+    return Claim("conditional", about, rule.standing, eta, None, 0, seen)
+
+
+def _nothing(kind: str, about: str, rule: FlagRule, eta: float) -> Claim:
+    return Claim(kind, about, rule.standing, eta, None, 0, "No row is accepted")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
