@@ -19,6 +19,7 @@ from locuscore.cli._choices import (
     load_scorer,
     missing_columns,
 )
+from locuscore.cli._codes import BROKEN
 from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._options import (
     OUTPUT,
@@ -43,7 +44,6 @@ from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, report_batches
 from locuscore.report._verdict import verdict_lines
 
-BROKEN = 4  # exit code
 Page = Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")]
 Losses = Annotated[
     str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
