@@ -48,6 +48,10 @@ _FIELDS = {
     "locuscore._frames": {"Encoder": "codes_", "Schema": "kind names types"},
     "locuscore._gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
     "locuscore._predictor": {"PredictionColumn": "name"},
+    "locuscore._used_rows": {
+        "RowSet": "model calibration",
+        "UsedRows": "inputs labelled labels label_type salt",
+    },
 }
 _CLASSES = {
     name: (module, fields.split())

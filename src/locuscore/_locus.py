@@ -11,17 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor
-from locuscore._frames import as_array, n_rows, name_of, take_rows
+from locuscore._frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import smallest_scale
 from locuscore._predictor import check_loss_fits, check_predictor, n_outputs, realised_losses
+from locuscore._probe import Probe
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
 from locuscore._scoring import RowScores
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import some_rows, split_rows
+from locuscore._used_rows import Labels, Reuse, UsedRows, checked_rule
 from locuscore._validation import (
     check_losses,
     check_methods,
@@ -88,6 +90,11 @@ class Locus(RowScores, BaseEstimator):
         Name of the y given to `fit`, None where it has none.
     n_outputs_
         Number of predictions that the predictor gives per row; 0 without one.
+    used_rows_
+        Digests of the rows of `fit`, so that they are noticed where fresh ones are needed.
+    probe_
+        At most 32 rows of D1 with the predictor's answers, so that another predictor is noticed;
+        None without a predictor to ask.
     reference_signals_
         Signals of at most 1,000 rows of D1, at random: thresholds for `certify` where scores tie.
     n_features_in_, feature_names_in_
@@ -150,7 +157,8 @@ class Locus(RowScores, BaseEstimator):
         self._resolve()
         check_loss_fits(self.loss, self.predictor_)
         self.target_name_ = name_of(y)
-        return self._fit(X, realised_losses(self.loss_, self.predictor_, X, y))
+        z = realised_losses(self.loss_, self.predictor_, X, y)
+        return self._fit(X, z, as_array(y), "y")
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
         """Fit from losses that were logged with their rows; no predictor or loss is called.
@@ -164,7 +172,8 @@ class Locus(RowScores, BaseEstimator):
             check_predictor(self.predictor)
         self._resolve()
         self.target_name_ = None
-        return self._fit(X, check_losses(as_array(z), n_rows(X), "z"))
+        losses = check_losses(as_array(z), n_rows(X), "z")
+        return self._fit(X, losses, losses, "losses")
 
     def tau_rule(self, tau: float, alpha: float) -> FlagRule:
         """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
@@ -186,6 +195,7 @@ class Locus(RowScores, BaseEstimator):
         of: Score | None = None,
         reference: Rows | None = None,
         starts: Sequence[float] | None = None,
+        allow_rows_used_in_fit: bool = False,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -198,6 +208,9 @@ class Locus(RowScores, BaseEstimator):
         score of this estimator. `reference` (unlabelled rows) and `starts` are those of
         `certify_threshold`. Without fresh rows and `reference`, the tails of `reference_signals_`
         serve as one if more than a twentieth of them are equal, like the score a function of D1.
+
+        Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
+        make a heuristic rule, since they prove nothing.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
@@ -215,9 +228,13 @@ class Locus(RowScores, BaseEstimator):
             other = known if other is None and ties_heavily(known) else other
         else:
             raise ValueError(not_from_calibration(chosen))
-        return certify_threshold(
+        rule = certify_threshold(
             values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
         )
+        if X is None or y is None or self.used_rows_ is None:
+            return rule
+        reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
+        return checked_rule(rule, reuse.verdict, allow_rows_used_in_fit)
 
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
@@ -227,7 +244,7 @@ class Locus(RowScores, BaseEstimator):
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
-    def _fit(self, X: Rows, z: FloatArray) -> Self:
+    def _fit(self, X: Rows, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
         check_support(z, self.support_)
         split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
         self.fit_rows_, self.calibration_rows_ = split_rows(
@@ -236,6 +253,7 @@ class Locus(RowScores, BaseEstimator):
         X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
         self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
         self.n_outputs_ = n_outputs(self.predictor_, X_fit)
+        self.probe_ = Probe.of(self.predictor_, X_fit, part_seed)
         S_fit = self.signals_(X_fit)
         self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
@@ -245,6 +263,8 @@ class Locus(RowScores, BaseEstimator):
         self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self._calibrate(take_rows(X, self.calibration_rows_), z[self.calibration_rows_])
+        split = self.fit_rows_, self.calibration_rows_
+        self.used_rows_: UsedRows | None = UsedRows.of(X, labels, kind, split, self.tails_)
         return self
 
     def _calibrate(self, X_cal: Rows, z_cal: FloatArray) -> None:

@@ -1,9 +1,10 @@
 """Scorer: rows in, named columns out; the unit that is deployed."""
 
+import copy
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +15,11 @@ from locuscore._archive import ArchiveError, checked, read_archive, write_archiv
 from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
+from locuscore._kept_rows import encode_rows
 from locuscore._locus import Locus
 from locuscore._numeric import row_blocks
 from locuscore._predictor import classes_of, predict
+from locuscore._probe import PredictorChangedError
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
 from locuscore._signals import MOST_ROWS_AT_ONCE
@@ -83,6 +86,9 @@ class Scorer:
         A `FlagRule` on a score of this estimator, or None.
     alphas
         One bound column for each.
+    allow_another_predictor
+        Take a predictor that answers otherwise than in `fit`, such as one that was fitted again;
+        no bound and no rule holds for it. By default it is refused.
 
     Examples
     --------
@@ -100,8 +106,9 @@ class Scorer:
     locus: Locus
     rule: FlagRule | None = None
     alphas: Sequence[float] = (0.1,)
+    allow_another_predictor: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, allow_another_predictor: bool) -> None:
         if not isinstance(self.locus, Locus):
             raise TypeError(
                 "a Scorer needs a fitted Locus, such as Locus(g).fit(X, y); got "
@@ -118,6 +125,9 @@ class Scorer:
                 "needs a rule on its bound, exceedance or tail."
             )
         self._warn_if_too_few()
+        if allow_another_predictor:
+            object.__setattr__(self, "locus", _with_this_predictor(self.locus))
+        self._check_predictor()
 
     @property
     def schema(self) -> Schema:
@@ -154,12 +164,12 @@ class Scorer:
             "draw of these rows (Theorem 1)."
         )
 
-    def save(self, path: str | Path, *, key: bytes | None = None) -> None:
+    def save(self, path: str | Path, *, key: bytes | None = None, keep_rows: bool = True) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
 
         The file is complete or, whatever fails, the old one is untouched. A predictor without a
-        safe format is left out, with a warning, and an engine without one is refused. The rows of
-        D1 and D2 are not in it, and of a loss function of your own only its name.
+        safe format is left out, with a warning, and an engine without one is refused. Of a loss
+        function of your own the file has only the name.
 
         Parameters
         ----------
@@ -168,15 +178,22 @@ class Scorer:
         key
             Signs the file, so that `load` with the same key knows that who wrote it had the key:
             at least 32 bytes, without counting a newline at the end, which is ignored.
+        keep_rows
+            Whether the file has 64-bit digests of the rows of `fit`, so that rows used twice are
+            noticed, and at most 32 rows of D1 with the predictor's answers, so that another
+            predictor is.
         """
+        self._check_predictor()
         writer = Writer()
+        rows, kept = encode_rows(self.locus, writer, keep_rows)
         state = {
             "alphas": list(self.alphas),
             "rule": None if self.rule is None else self.rule.to_dict(),
-            "locus": encode_locus(self.locus, writer),
+            "locus": encode_locus(self.locus, writer) | rows,
         }
         text = json.dumps(state, allow_nan=False).encode()
-        write_archive(path, self._manifest(), {"scorer.json": text, **writer.members}, key)
+        manifest = self._manifest() | {"kept_rows": kept}
+        write_archive(path, manifest, {"scorer.json": text, **writer.members}, key)
 
     @classmethod
     def load(
@@ -188,6 +205,7 @@ class Scorer:
         signals: Any = None,
         trusted: Sequence[str] = (),
         key: bytes | None = None,
+        allow_another_predictor: bool = False,
     ) -> "Scorer":
         """Read a scorer; nothing in the file is executed or unpickled.
 
@@ -207,6 +225,9 @@ class Scorer:
             The key given to `save`. An archive that is not signed, or not with this key, raises
             `ArchiveError` before anything in it is parsed. Without a key a signed archive loads
             like any other, and nothing is known of who wrote it.
+        allow_another_predictor
+            Load although the predictor answers otherwise than in `fit`; no bound and no rule holds
+            for it. By default it is refused, with the largest difference.
         """
         manifest, members = read_archive(path, key)
 
@@ -216,7 +237,10 @@ class Scorer:
             state = json.loads(members["scorer.json"])
             locus = decode_locus(state["locus"], reader, predictor, loss, signals)
             rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
-            return cls(locus, rule, state["alphas"])
+            try:
+                return cls(locus, rule, state["alphas"], allow_another_predictor)
+            except PredictorChangedError as error:
+                raise ArchiveError(str(error)) from None
 
         return checked(build, path)
 
@@ -319,6 +343,19 @@ class Scorer:
         score = values[:, -1]
         return columns | {"score": score, "flag": ~self.rule.accepts(score, self.rule.score)}
 
+    def without_rows(self) -> "Scorer":
+        """Return a scorer for elsewhere: the same scores, and nothing of the rows of `fit`."""
+        bare, other = copy.copy(self), copy.copy(self.locus)
+        other.used_rows_ = other.probe_ = None
+        for name in ("calibration_signals_", "calibration_losses_", "reference_signals_"):
+            other.__dict__.pop(name, None)
+        object.__setattr__(bare, "locus", other)
+        return bare
+
+    def _check_predictor(self) -> None:
+        if self.locus.probe_ is not None:
+            self.locus.probe_.check(self.locus.predictor_)
+
     def _warn_if_too_few(self) -> None:
         n, smallest = len(self.locus.tails_), min(self.alphas)
         if conformal_rank(n, smallest) > n:
@@ -333,3 +370,13 @@ def _blank(role: Role, values: np.ndarray, rows: BoolArray) -> np.ndarray:
     if role != "prediction":
         return np.full(len(rows), np.inf)
     return np.full(len(rows), np.nan) if values.dtype.kind == "f" else np.full(len(rows), None)
+
+
+def _with_this_predictor(locus: Locus) -> Locus:
+    """Return a copy that knows its present predictor by its answers; the caller's is untouched."""
+    probe = locus.probe_
+    if probe is None or probe.compare(locus.predictor_).outcome != "other":
+        return locus
+    copied = copy.copy(locus)
+    copied.probe_ = probe.replaced(locus.predictor_)
+    return copied

@@ -13,6 +13,7 @@ from locuscore._archive import ArchiveError
 from locuscore._codec import Reader, Writer
 from locuscore._distribution import Support
 from locuscore._frames import Encoder, Schema
+from locuscore._kept_rows import decode_rows
 from locuscore._locus import Locus
 from locuscore._losses import Loss, cost, pinball, resolve_loss
 from locuscore._predictor import PredictionColumn
@@ -159,6 +160,8 @@ def decode_locus(
     n_outputs = state.get("n_outputs", 1)
     locus.n_outputs_ = 0 if predictor is None else max(1, n_outputs)
     locus.signals_ = decode_signals(state["signals"], reader, predictor, signals)
+    for name, value in decode_rows(state, reader, locus.schema_).items():
+        setattr(locus, name, value)
     tails, schema = locus.tails_, locus.schema_
     is_usable = (
         isinstance(schema, Schema)

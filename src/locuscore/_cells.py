@@ -1,0 +1,173 @@
+"""Rows as 64-bit cells and digests, the same whatever library or file the rows come from.
+
+A number is its float64, with one zero and one NaN; a truth value 0 or 1; a time its seconds since
+1970 in UTC, to the microsecond; text a digest of its UTF-8, unless it reads as a number or as a
+missing value, since a file without types cannot tell them apart. A category is its text. A column
+that was float32 in `fit` is rounded to float32 first.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from hashlib import blake2b
+from numbers import Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from locuscore._frames import as_frame, n_rows, take_rows
+from locuscore._numeric import row_blocks
+from locuscore._protocols import FloatArray, Rows
+from locuscore._validation import is_missing
+
+Cells = NDArray[np.uint64]
+CELL = np.dtype("<u8")
+FLOAT = np.dtype("<f8")
+DIGEST_BYTES = 8
+MOST_ROWS_AT_ONCE = 65_536
+# What readers of CSV files take for missing.
+MISSING_TEXT = {"", "#N/A", "#NA", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
+TRUTH = {"true": 1.0, "false": 0.0}
+PLAIN = (str, bytes, Real, date, type(None))
+
+
+def row_digests(
+    X: Rows, labels: np.ndarray | None, types: Sequence[str], salt: bytes
+) -> tuple[Cells, Cells]:
+    """Return a digest of each row of X, and one of each row with its label.
+
+    `types` are those of X's columns in `fit`, then that of the labels. Without labels the second
+    is empty.
+    """
+    start = blake2b(salt, digest_size=DIGEST_BYTES)
+    inputs, labelled = [], []
+    for rows, label in _blocks(X, labels, types):
+        for row, mark in zip(rows, label, strict=True):
+            digest = start.copy()
+            digest.update(row)
+            inputs.append(digest.digest())
+            if labels is not None:
+                digest.update(mark)
+                labelled.append(digest.digest())
+    return _joined(inputs), _joined(labelled)
+
+
+def _blocks(
+    X: Rows, labels: np.ndarray | None, types: Sequence[str]
+) -> Iterator[tuple[list[memoryview], list[memoryview]]]:
+    """Bytes of the cells of each row and of its label, for some rows at a time."""
+    width = X.shape[1]
+    for part in row_blocks(n_rows(X), width, MOST_ROWS_AT_ONCE):
+        rows = _row_bytes(cells(take_rows(X, part), types[:width]))
+        if labels is None:
+            yield rows, rows
+            continue
+        some = labels[part].reshape(len(rows), -1)
+        yield rows, _row_bytes(cells(some, [*types[width:]] * some.shape[1]))
+
+
+def _row_bytes(values: Cells) -> list[memoryview]:
+    n, width = values.shape
+    data = memoryview(values.tobytes())
+    step = width * CELL.itemsize
+    return [data[i * step : (i + 1) * step] for i in range(n)]
+
+
+def _joined(digests: list[bytes]) -> Cells:
+    return np.frombuffer(b"".join(digests), dtype=CELL).astype(np.uint64)
+
+
+def cells(X: Rows, types: Sequence[str]) -> Cells:
+    """Return one cell for each value of some rows; `types` are those of the columns in `fit`."""
+    if sparse.issparse(X):
+        X = X.toarray()
+    frame = as_frame(X)
+    if frame is None and X.dtype.kind in "biuf":
+        return _bits(X, types[0] if types else "")
+    out = np.empty((n_rows(X), X.shape[1]), dtype=CELL)
+    for j, kind in enumerate(types):
+        values = X[:, j] if frame is None else frame[:, j]
+        known = _known_numbers(values)
+        out[:, j] = _listed_cells(values) if known is None else _bits(known, kind)
+    return out
+
+
+def _bits(values: np.ndarray, kind: str) -> Cells:
+    if kind.lower() in ("float32", "float16"):
+        values = values.astype(np.float32)
+    numbers = values.astype(FLOAT) + 0.0  # one zero
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.view(CELL)
+
+
+def _known_numbers(values: Any) -> FloatArray | None:
+    """Return a column of numbers, truth values or times as floats; None for any other."""
+    dtype = values.dtype
+    if isinstance(values, np.ndarray):
+        if dtype.kind in "mM":
+            seconds = values.astype(f"{dtype.kind}8[us]").astype(np.float64) / 1e6
+            return np.where(np.isnat(values), np.nan, seconds)
+        return values.astype(np.float64) if dtype.kind in "biuf" else None
+    if isinstance(dtype, nw.Duration):
+        return _floats(values.dt.total_microseconds()) / 1e6
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return _floats(values.dt.timestamp("us")) / 1e6
+    return _floats(values) if dtype.is_numeric() or dtype == nw.Boolean else None
+
+
+def _floats(series: nw.Series[Any]) -> FloatArray:
+    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _listed_cells(values: Any) -> list[int]:
+    """Cells of a column of text, categories or objects; each distinct value is read once."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else values.to_list()
+    known: dict[tuple[type, Any], int] = {}
+    found = []
+    for value in listed:
+        key = (type(value), value if isinstance(value, PLAIN) else repr(value))
+        cell = known.get(key)
+        if cell is None:
+            cell = known[key] = _cell(value)
+        found.append(cell)
+    return found
+
+
+def _cell(value: Any) -> int:
+    number = _number(value)
+    if number is None:
+        data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(data, digest_size=DIGEST_BYTES).digest(), "little")
+    plain = np.nan if np.isnan(number) else number + 0.0
+    return int.from_bytes(struct.pack("<d", plain), "little")
+
+
+def _number(value: Any) -> float | None:
+    """Return what a value counts as; None for text and for what is none of the known kinds."""
+    if is_missing(value):
+        return np.nan
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
+    if isinstance(value, Real | Decimal | np.bool_):
+        return float(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return _read_number(value) if isinstance(value, str) else None
+
+
+def _read_number(text: str) -> float | None:
+    if text in MISSING_TEXT:
+        return np.nan
+    if text.lower() in TRUTH:
+        return TRUTH[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        return None

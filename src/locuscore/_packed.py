@@ -1,0 +1,150 @@
+"""A few rows as plain arrays and lists, and back as the kind of rows they were.
+
+What comes back may differ in ways that some predictor notices, such as an extension type of a
+library; who packs rows compares the predictor's answers on both.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from locuscore._frames import Schema, as_frame
+from locuscore._optional import require
+from locuscore._protocols import Rows
+
+PLAIN = (bool, int, float, str, type(None))
+# Types of pandas that a list of plain values turns into by their name.
+PANDAS_TYPES = re.compile(r"[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)|bool|boolean|object|string")
+ZONE = re.compile(r"time_zone='([^']*)'")
+
+
+def pack(rows: Rows) -> dict[str, Any]:
+    """Return rows in types that an archive holds; raise TypeError where it holds none such."""
+    if sparse.issparse(rows):
+        parts = rows.tocoo()
+        return {"shape": list(rows.shape), "at": np.stack([parts.row, parts.col]), "is": parts.data}
+    frame = as_frame(rows)
+    if frame is not None:
+        return {"columns": [_packed(frame[:, j]) for j in range(frame.shape[1])]}
+    if rows.dtype.kind == "O":
+        _check_plain(rows.ravel().tolist())
+    return {"array": rows}
+
+
+def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
+    """Return the rows; raise where the parts do not make rows of the schema."""
+    if "array" in packed:
+        rows = np.asarray(packed["array"])
+    elif "at" in packed:
+        at, shape = np.asarray(packed["at"]), tuple(packed["shape"])
+        # Out of range would be a wild address in compiled code; this constructor looks.
+        rows = sparse.coo_matrix((packed["is"], (at[0], at[1])), shape=shape).tocsr()
+    else:
+        rows = _frame(packed["columns"], schema)
+    if rows.ndim != 2 or rows.shape[1] != len(schema.names):
+        raise ValueError("the rows kept to know the predictor have other columns than fit.")
+    return rows
+
+
+def _packed(series: nw.Series[Any]) -> dict[str, Any]:
+    dtype = series.dtype
+    if isinstance(dtype, nw.Datetime):
+        return {"times": _whole(series.dt.timestamp(_unit(dtype))), "unit": _unit(dtype)}
+    if isinstance(dtype, nw.Date):
+        return {"times": _whole(series.dt.timestamp("us")), "unit": "us"}
+    if isinstance(dtype, nw.Duration):
+        return {"lengths": _whole(series.dt.total_microseconds())}
+    known = dtype.is_integer() or dtype.is_float() or dtype in (nw.Boolean, nw.String, nw.Object)
+    is_category = isinstance(dtype, nw.Categorical | nw.Enum)
+    if not (known or is_category):
+        raise TypeError(f"a column of type {dtype} is not kept")
+    native = series.to_native()
+    named = str(native.dtype) if _is_pandas(series) else ""
+    packed: dict[str, Any] = {"values": _check_plain(series.to_list()), "type": named}
+    if is_category and _is_pandas(series):
+        packed["levels"] = _check_plain(native.cat.categories.tolist())
+        packed["is_ordered"] = bool(native.cat.ordered)
+    return packed
+
+
+def _is_pandas(series: nw.Series[Any]) -> bool:
+    return series.implementation.is_pandas()
+
+
+def _unit(dtype: nw.Datetime) -> Any:
+    return dtype.time_unit if dtype.time_unit != "s" else "ms"
+
+
+def _whole(series: nw.Series[Any]) -> list[int | None]:
+    is_null = series.is_null().to_list()
+    return [
+        None if missing else int(value)
+        for value, missing in zip(series.to_list(), is_null, strict=True)
+    ]
+
+
+def _check_plain(values: list[Any]) -> list[Any]:
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    # Not every library's own missing value is None.
+    plain = [None if type(value).__name__ in ("NAType", "NaTType") else value for value in plain]
+    odd = {type(value).__name__ for value in plain if not isinstance(value, PLAIN)}
+    if odd:
+        raise TypeError(f"values of type {', '.join(sorted(odd))} are not kept")
+    return plain
+
+
+def _frame(columns: list[Mapping[str, Any]], schema: Schema) -> Rows:
+    backend: Any = schema.kind
+    series = [
+        _series(str(name), kind, packed, backend)
+        for name, kind, packed in zip(schema.names, schema.types, columns, strict=True)
+    ]
+    lengths = {len(part) for part in series}
+    if len(lengths) != 1:
+        raise ValueError("the columns of rows kept in it differ in length.")
+    found = nw.from_dict({part.name: part for part in series}, backend=backend).to_native()
+    if backend == "pandas":
+        found.columns = list(schema.names)  # names need not be text there
+    return found
+
+
+def _series(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.Series[Any]:
+    if "times" in packed:
+        return _times(name, kind, packed, backend)
+    if "lengths" in packed:
+        values = np.array(packed["lengths"], dtype="timedelta64[us]")
+        return nw.new_series(name, values, backend=backend)
+    values, named = packed["values"], packed["type"]
+    if backend == "pandas":
+        return _pandas_series(name, values, named, packed)
+    dtype = nw.String if kind == "Categorical" else getattr(nw, kind)
+    found = nw.new_series(name, values, dtype, backend=backend)
+    return found.cast(nw.Categorical) if kind == "Categorical" else found
+
+
+def _times(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.Series[Any]:
+    values = np.array(packed["times"], dtype=f"datetime64[{packed['unit']}]")
+    found = nw.new_series(name, values, backend=backend)
+    if kind == "Date":
+        return found.cast(nw.Date)
+    zone = ZONE.search(kind)
+    if zone is not None:
+        found = found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone[1])
+    return found
+
+
+def _pandas_series(
+    name: str, values: list[Any], named: str, packed: Mapping[str, Any]
+) -> nw.Series[Any]:
+    pd = require("pandas", extra="demo")
+    if "levels" in packed:
+        data: Any = pd.Categorical(
+            values, categories=packed["levels"], ordered=packed["is_ordered"]
+        )
+        return nw.from_native(pd.Series(data, name=name), series_only=True)
+    dtype = named if PANDAS_TYPES.fullmatch(named) else None
+    return nw.from_native(pd.Series(values, dtype=dtype, name=name), series_only=True)

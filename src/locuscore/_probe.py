@@ -1,0 +1,132 @@
+"""The wrong predictor: some rows of D1 with what g said of them, to know g again later."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from locuscore._frames import n_rows, take_rows
+from locuscore._predictor import PredictionColumn, predict
+from locuscore._protocols import Rows
+from locuscore._split import some_rows
+from locuscore._validation import LocusWarning
+
+PROBE_ROWS = 32
+TOLERANCE = 1e-6  # relative
+HOW_TO_ALLOW = "To go on without any guarantee, pass allow_another_predictor=True."
+
+
+class PredictorChangedError(ValueError):
+    """A predictor that does not answer as the one of `fit` did."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Probe:
+    """A few rows of D1, and g's answers: predictions, then class probabilities if g has any.
+
+    `is_replaced` says that the answers are those of another predictor than the one of `fit`, which
+    somebody allowed.
+    """
+
+    rows: Rows
+    answers: tuple[np.ndarray, ...]
+    is_replaced: bool = False
+
+    @classmethod
+    def of(cls, predictor: Any, X: Rows, seed: int) -> "Probe | None":
+        """Ask the predictor about some rows of X; None where there is nothing to ask."""
+        if predictor is None or isinstance(predictor, PredictionColumn):
+            return None
+        rows = take_rows(X, some_rows(n_rows(X), PROBE_ROWS, seed))
+        return cls(rows, _answers(predictor, rows))
+
+    def replaced(self, predictor: Any) -> "Probe":
+        """Return the same rows with the answers of another predictor, which was allowed."""
+        return Probe(self.rows, _answers(predictor, self.rows), is_replaced=True)
+
+    def compare(self, predictor: Any) -> "Comparison":
+        """Ask a predictor about the same rows; if it answers otherwise, ask it once more."""
+        try:
+            first = _answers(predictor, self.rows)
+            difference = _difference(self.answers, first)
+            if difference is None:
+                return Comparison("same")
+            again = _difference(first, _answers(predictor, self.rows))
+        except Exception as error:  # a predictor may raise anything, with values in its message
+            return Comparison("other", f"it fails on them ({type(error).__name__})")
+        if again is not None:
+            return Comparison("unsteady", again)
+        return Comparison("other", f"it now gives {difference}")
+
+    def check(self, predictor: Any) -> None:
+        """Raise if a predictor answers otherwise; warn if it does not even agree with itself."""
+        found, n = self.compare(predictor), n_rows(self.rows)
+        if found.outcome == "other":
+            raise PredictorChangedError(
+                f"the predictor is not the one of fit: asked about {n} rows that fit kept, "
+                f"{found.text}. Bounds and rules hold for the predictor of fit only: pass that "
+                f"one, or fit again. {HOW_TO_ALLOW}"
+            )
+        if found.outcome == "unsteady":
+            warnings.warn(
+                f"the predictor disagrees with itself: the same {n} rows asked twice give "
+                f"{found.text}. Whether it is the one of fit cannot be checked.",
+                LocusWarning,
+                stacklevel=4,
+            )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a predictor's answers compare with those of `fit`; no value of any row is in the text."""
+
+    outcome: Literal["same", "other", "unsteady"]
+    text: str = ""
+
+
+def _answers(predictor: Any, rows: Rows) -> tuple[np.ndarray, ...]:
+    # One thread will do, and leaves no pool of threads behind that a fork would wait for.
+    with threadpool_limits(limits=1):
+        said = [predict(predictor, rows)]
+        if hasattr(predictor, "predict_proba"):
+            shares = predictor.predict_proba(rows)  # one matrix, or one for each output
+            said += map(np.asarray, shares if isinstance(shares, list) else [shares])
+    return tuple(said)
+
+
+def _difference(expected: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...]) -> str | None:
+    """Say how two answers differ; None if they agree."""
+    names = ["predictions"] + ["probabilities"] * (len(expected) - 1)
+    if len(found) < len(expected):
+        return "no class probabilities"
+    for name, a, b in zip(names, expected, found, strict=False):
+        if a.shape != b.shape:
+            return f"{name} of shape {b.shape} instead of {a.shape}"
+        text = _numbers(name, a, b) if _is_numeric(a) and _is_numeric(b) else _labels(a, b)
+        if text is not None:
+            return text
+    return None
+
+
+def _is_numeric(values: np.ndarray) -> bool:
+    return values.dtype.kind in "biuf"
+
+
+def _numbers(name: str, a: np.ndarray, b: np.ndarray) -> str | None:
+    one, other = a.astype(np.float64), b.astype(np.float64)
+    gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
+    # Around zero a relative difference means nothing: there the usual size of an answer counts.
+    finite = np.where(np.isfinite(one), np.abs(one), 0.0)
+    scale = np.maximum(finite, finite.mean(axis=0))
+    if np.all(gap <= TOLERANCE * scale):
+        return None
+    where = "another value in place of a missing one" if np.isnan(gap).any() else ""
+    return f"other {name}: largest difference {where or f'{np.nanmax(gap):.6g}'}"
+
+
+def _labels(a: np.ndarray, b: np.ndarray) -> str | None:
+    pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+    n = sum(one != other and not (one != one and other != other) for one, other in pairs)
+    return None if not n else f"{n} of {a.size} labels that differ"

@@ -1,0 +1,234 @@
+"""Rows used twice: digests of the rows of D1 and D2, and an exact test whether others are new.
+
+New rows repeat rows of D1 as often as those of D2 do: given D1, both are draws of the same law. So
+the number found in D1 is compared with the number of D2's rows found there, by Fisher's exact test,
+which needs no rate to be known; and in the same way the number found in D2 with that of D1's rows
+found there, which notices rows of D2. A rate of repeats grows with the rows one looks among, so the
+number found in D1 and D2 together cannot be held against D2's rate in D1. A row of `fit` that comes
+several times counts once, which can only raise the p-value; so batches that repeat rows are not
+refused for that, and memory does not grow with a stream.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal, Self
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from locuscore._cells import Cells, row_digests
+from locuscore._frames import Schema, n_rows
+from locuscore._protocols import BoolArray, IntArray, Rows
+from locuscore._rules import FlagRule
+from locuscore._validation import LocusWarning
+
+Labels = Literal["y", "losses"]
+SMALLEST_P = 1e-6  # below it rows are taken for those of fit
+SALT_BYTES = 16
+HOW_TO_ALLOW = "To go on with a rule that proves nothing, pass allow_rows_used_in_fit=True."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowSet:
+    """Digests of the rows of D1 and of D2, ascending."""
+
+    model: Cells
+    calibration: Cells
+
+    def found(self) -> "Found":
+        """Return an empty count of the rows of a batch found here."""
+        return Found(
+            (_Part.of(self.model, self.calibration), _Part.of(self.calibration, self.model))
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UsedRows:
+    """Digests of the rows of `fit`: of X alone, and of X with its label.
+
+    The salt differs from fit to fit, so that digests of two archives cannot be compared; it is
+    derived from the calibration, so that the same fit gives the same archive.
+    """
+
+    inputs: RowSet
+    labelled: RowSet
+    labels: Labels
+    label_type: str
+    salt: bytes
+
+    @classmethod
+    def of(
+        cls,
+        X: Rows,
+        labels: np.ndarray,
+        kind: Labels,
+        parts: tuple[IntArray, IntArray],
+        salt_of: np.ndarray,
+    ) -> Self:
+        """Digest the rows of `fit`; `parts` are the positions of D1 and D2."""
+        salt = blake2b(salt_of.tobytes(), digest_size=SALT_BYTES).digest()
+        label_type = str(labels.dtype)
+        types = (*Schema.of(X).types, label_type)
+        inputs, labelled = (
+            RowSet(*(np.sort(found[part]) for part in parts))
+            for found in row_digests(X, labels, types, salt)
+        )
+        return cls(inputs, labelled, kind, label_type, salt)
+
+    def __len__(self) -> int:
+        return len(self.inputs.model) + len(self.inputs.calibration)
+
+
+def checked_rule(rule: FlagRule, verdict: "Verdict", allow: bool) -> FlagRule:
+    """Return a rule that says how many of its certifying rows are rows of `fit`.
+
+    Raise if they were used to fit; where that is allowed, the rule says that it proves nothing.
+    """
+    evidence = {**rule.evidence, "rows_also_in_fit": verdict.n_found}
+    if verdict.outcome == "used" and not allow:
+        raise ValueError(f"{verdict.sentence} {HOW_TO_ALLOW}")
+    if verdict.outcome != "fresh":
+        warnings.warn(verdict.sentence, LocusWarning, stacklevel=3)
+    if verdict.outcome != "used":
+        return replace(rule, evidence=evidence)
+    guarantee = (
+        f"Nothing is guaranteed: {verdict.n_found:,} of the {verdict.n:,} certifying rows were "
+        "used to fit, which was allowed on demand (allow_rows_used_in_fit)."
+    )
+    return replace(rule, standing="heuristic", guarantee=guarantee, evidence=evidence)
+
+
+class Reuse:
+    """Counts which rows of a batch, or of a stream of batches, are rows of `fit`."""
+
+    def __init__(self, used: UsedRows, schema: Schema, labels: Labels | None) -> None:
+        self.used = used
+        self._types = (*schema.types, used.label_type)
+        self.inputs = used.inputs.found()
+        self.labelled = used.labelled.found() if labels == used.labels else None
+
+    def add(self, X: Rows, labels: np.ndarray | None) -> Self:
+        """See further rows, with their labels where these are of the kind that `fit` had."""
+        if n_rows(X):
+            known = labels if self.labelled is not None else None
+            inputs, labelled = row_digests(X, known, self._types, self.used.salt)
+            self.inputs.add(inputs)
+            if self.labelled is not None:
+                self.labelled.add(labelled)
+        return self
+
+    @property
+    def verdict(self) -> "Verdict":
+        """What is to be said of the rows seen so far."""
+        first = self.inputs if self.labelled is None else self.labelled
+        is_used = self.labelled is not None and self.labelled.p_value < SMALLEST_P
+        is_suspect = not is_used and self.inputs.p_value < SMALLEST_P
+        return Verdict(
+            n=first.n,
+            n_found=(self.inputs if is_suspect else first).n_found,
+            with_labels=self.labelled is not None,
+            usual_share=first.usual_share,
+            p_value=(self.inputs if is_suspect else first).p_value,
+            outcome="used" if is_used else "suspect" if is_suspect else "fresh",
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many of the rows are rows of `fit`, and what follows.
+
+    ``"used"``: they were used to fit, X and label, beyond any chance. ``"suspect"``: their X was;
+    their labels are others or are not known. ``"fresh"``: no more repeats than between D1 and D2.
+    """
+
+    n: int
+    n_found: int
+    with_labels: bool
+    usual_share: float
+    p_value: float
+    outcome: Literal["used", "suspect", "fresh"]
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        share = f"{self.n_found:,} of {self.n:,}"
+        if self.outcome == "used":
+            return (
+                f"these rows were used to fit: {share} are rows of fit, where new rows would "
+                f"repeat about {self.usual_share:.1%} of them ({_p(self.p_value)}). They cannot "
+                "certify or judge what was learned from them; take rows that fit has not seen."
+            )
+        if self.outcome == "suspect":
+            labels = "labels are others" if self.with_labels else "labels are not known"
+            return (
+                f"these rows were probably used to fit: the inputs of {share} are inputs of fit, "
+                f"though their {labels} ({_p(self.p_value)}). What they show holds only if their "
+                "labels had no part in fit."
+            )
+        return f"{share} rows repeat a row of fit, no more than new rows may."
+
+
+@dataclass(eq=False, repr=False)
+class _Part:
+    """Rows of a batch found in one part of the rows of `fit`, against those of the other part."""
+
+    known: Cells  # distinct
+    usual: int  # rows of the other part found in this one
+    n_usual: int
+    hit: BoolArray
+    n_missed: int = 0
+
+    @classmethod
+    def of(cls, part: Cells, other: Cells) -> "_Part":
+        known = np.unique(part)
+        usual = int(np.isin(other, known).sum())
+        return cls(known, usual, len(other), np.zeros(len(known), dtype=bool))
+
+    def add(self, digests: Cells) -> BoolArray:
+        at = np.minimum(np.searchsorted(self.known, digests), len(self.known) - 1)
+        is_known: BoolArray = self.known[at] == digests
+        self.hit[at[is_known]] = True
+        self.n_missed += int(np.sum(~is_known))
+        return is_known
+
+    @property
+    def p_value(self) -> float:
+        """How likely so many hits are if rows of the batch and of the other part are alike."""
+        return fisher_p_value(
+            int(self.hit.sum()), int(self.hit.sum()) + self.n_missed, self.usual, self.n_usual
+        )
+
+
+@dataclass(eq=False, repr=False)
+class Found:
+    """Counts of the rows of a batch that are rows of D1, of D2, or of either."""
+
+    parts: tuple[_Part, _Part]
+    n: int = 0
+    n_found: int = 0
+
+    def add(self, digests: Cells) -> None:
+        """See further rows."""
+        first, second = (part.add(digests) for part in self.parts)
+        self.n += len(digests)
+        self.n_found += int(np.sum(first | second))
+
+    @property
+    def usual_share(self) -> float:
+        """Share of D2's rows that D1 holds."""
+        return self.parts[0].usual / self.parts[0].n_usual
+
+    @property
+    def p_value(self) -> float:
+        """Of the two tests together."""
+        return min(1.0, 2 * min(part.p_value for part in self.parts))
+
+
+def fisher_p_value(found: int, n: int, usual: int, n_usual: int) -> float:
+    """P-value of Fisher's exact test of ``found / n`` being no more than ``usual / n_usual``."""
+    return float(hypergeom.sf(found - 1, n + n_usual, found + usual, n))
+
+
+def _p(value: float) -> str:
+    return f"p < {SMALLEST_P:g}" if value < SMALLEST_P else f"p = {value:.2g}"
