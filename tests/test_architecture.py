@@ -14,7 +14,17 @@ PACKAGE = Path(locuscore.__file__).parent
 # A module may import modules of lower layers only; within a layer nobody imports a neighbour.
 LAYERS = [
     {"_protocols"},
-    {"_validation", "_random", "_optional", "_card", "_plain", "_split", "_archive", "_trees"},
+    {
+        "_validation",
+        "_random",
+        "_optional",
+        "_card",
+        "_plain",
+        "_split",
+        "_zones",
+        "_archive",
+        "_trees",
+    },
     {"_numeric", "_calibration", "_counts", "_sequential", "metrics", "_trusted"},
     {"_batch", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},

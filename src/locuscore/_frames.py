@@ -14,6 +14,7 @@ from scipy import sparse
 
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._validation import is_missing
+from locuscore._zones import convert, dtype_of, in_zones, without_zone_names
 
 
 def as_rows(X: Rows) -> Rows:
@@ -147,7 +148,7 @@ class Schema:
         frame = as_frame(X)
         if frame is None:
             return cls("array", tuple(range(X.shape[1])), (str(X.dtype),) * X.shape[1])
-        kinds = (str(dtype) for dtype in frame.schema.values())
+        kinds = (str(dtype_of(frame[:, j])) for j in range(len(frame.columns)))
         # Levels are the encoder's business; here it matters only that these are categories.
         types = tuple("Categorical" if kind.startswith("Enum") else kind for kind in kinds)
         return cls(frame.implementation.value, tuple(frame.columns), types)
@@ -166,13 +167,10 @@ class Schema:
             return frame.to_numpy()
         self._check_names(list(frame.columns))
         wanted = zip(frame.schema.items(), self.types, strict=True)
+        # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
         casts = [cast for item, kind in wanted if (cast := _cast(*item, kind)) is not None]
-        frame = frame.with_columns(casts) if casts else frame
-        if frame.implementation.value == self.kind:
-            return frame.to_native() if casts else X
-        if self.kind not in _CONVERSIONS:
-            raise TypeError(f"the rows of fit were a frame of {self.kind}; pass such a frame.")
-        return _CONVERSIONS[self.kind](frame)
+        rows = frame.with_columns(casts).to_native() if casts else X
+        return in_zones(as_kind(rows, self.kind), self.types)
 
     def _check_array(self, X: Rows) -> None:
         if self.kind != "array":
@@ -202,6 +200,16 @@ _CONVERSIONS: dict[str, Callable[[nw.DataFrame[Any]], Rows]] = {
     "polars": lambda frame: frame.to_polars(),
     "pyarrow": lambda frame: frame.to_arrow(),
 }
+
+
+def as_kind(X: Rows, kind: str) -> Rows:
+    """Return a frame as a frame of another library, or itself if it is one."""
+    frame = nw.from_native(X, eager_only=True)
+    if frame.implementation.value == kind:
+        return X
+    if kind not in _CONVERSIONS:
+        raise TypeError(f"the rows of fit were a frame of {kind}; pass such a frame.")
+    return convert(frame, _CONVERSIONS[kind])
 
 
 def _cast(name: str, dtype: Any, wanted: str) -> Any:
@@ -290,7 +298,9 @@ def _columns(X: Rows) -> list[tuple[Any, Column]]:
     if sparse.issparse(X):
         return []
     frame = as_frame(X)
-    return [(name, (X if frame is None else frame)[:, j]) for j, name in enumerate(column_names(X))]
+    if frame is None:
+        return [(j, X[:, j]) for j in range(X.shape[1])]
+    return [(name, without_zone_names(frame[:, j])) for j, name in enumerate(frame.columns)]
 
 
 def _listed(values: Column) -> list[Any]:

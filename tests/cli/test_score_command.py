@@ -429,6 +429,41 @@ def test_a_block_without_one_prediction_has_the_columns_of_the_others(tmp_path, 
         assert set(found[50:]) == {"dear", "cheap"}
 
 
+@pytest.mark.parametrize("kind", FILES)
+def test_columns_of_one_name_are_refused_where_they_are_read(kind, guard, tmp_path, capsys):
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    scorer, archive = guard
+    frame = homes(60)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    data, output = tmp_path / f"new.{kind}", tmp_path / "out.csv"
+
+    def doubled(name):
+        twice = table.append_column(name, table["age"])
+        match kind:
+            case "csv":
+                pa.csv.write_csv(twice, data)
+            case "parquet":
+                pa.parquet.write_table(twice, data)
+            case _:
+                with pa.ipc.new_file(str(data), twice.schema) as writer:
+                    writer.write_table(twice)
+
+    doubled("size")
+    assert "several columns called size" in fails(capsys, "score", archive, data, "-o", output)
+    out = ["-o", tmp_path / "y.locus"]
+    fit = ["fit", data, "-t", "price", "--prediction", "quoted", "--drop", "id", *out]
+    assert "several columns called size" in fails(capsys, *fit)
+    doubled("price")
+    assert "several columns called price" in fails(capsys, *fit)
+    run(capsys, "score", archive, data, "-o", output)  # nobody reads the price here
+    assert_same(read(output), scorer(frame[NAMES]))
+    command = ["score", archive, data, "-o", output, "--keep-all"]
+    assert "several columns called price" in fails(capsys, *command)
+
+
 def test_what_is_said_and_not_said(guard, tmp_path, capsys):
     _, archive = guard
     data, output = write(homes(250), tmp_path / "new.parquet"), tmp_path / "out.csv"

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from locuscore import Locus, Scorer, prediction_column
+from locuscore._frames import as_kind
 from locuscore._rules import FlagRule
 from locuscore._validation import check_alpha, check_between
 from locuscore.cli._choices import (
@@ -206,7 +207,7 @@ def _features(
 def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, Any]:
     """Features as a pandas frame, which most predictors read, and the target with its name."""
     check_target(sample.rows.column(target), target)
-    frame = sample.rows.select([*names, target]).to_pandas()
+    frame = as_kind(sample.rows.select([*names, target]), "pandas")
     return frame[names], frame[target]
 
 

@@ -102,7 +102,7 @@ class ParquetSource:
             start -= metadata.row_group(first).num_rows
             first += 1
         groups = list(range(first, metadata.num_row_groups))
-        yield _empty(self.file.schema_arrow, columns)
+        yield _empty(self.path, self.file.schema_arrow, columns)
         read = self.file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
         yield from _selected(_skip(read, start), columns)
 
@@ -137,7 +137,7 @@ class ArrowSource(_Stream):
 
     def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
         """Record batches from row `start` on."""
-        yield _empty(self.schema, columns)
+        yield _empty(self.path, self.schema, columns)
         with pa.memory_map(str(self.path)) as file:
             reader = _arrow_reader(file)
             whole = (
@@ -164,7 +164,7 @@ class CsvSource(_Stream):
 
     def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
         """Record batches from row `start` on."""
-        yield _empty(self.schema, columns)
+        yield _empty(self.path, self.schema, columns)
         types = {name: self.schema.field(name).type for name in columns}
         yield from _skip(iter(_csv_reader(self.path, types)), start)
 
@@ -200,7 +200,14 @@ def _column_names(schema: Any) -> list[str]:
     return [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
-def _empty(schema: Any, columns: Sequence[str]) -> Any:
+def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
+    """Return no rows of some columns, each of which must be in the file once."""
+    doubled = [name for name in dict.fromkeys(columns) if schema.names.count(name) > 1]
+    if doubled:
+        raise ValueError(
+            f"{path} has several columns called {', '.join(doubled)}; rename them, so that it is "
+            "clear which one is meant."
+        )
     fields = [schema.field(name) for name in columns]
     return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
 

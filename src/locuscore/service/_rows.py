@@ -230,9 +230,7 @@ def _series(name: str, type_name: str, values: list[Any], backend: Any) -> nw.Se
     if kind == "category":
         return found.cast(nw.Categorical)
     if kind == "zoned":
-        zone = re.search(r"time_zone='([^']*)'", type_name)
-        found = found.dt.replace_time_zone("UTC")
-        return found.dt.convert_time_zone(zone[1]) if zone else found
+        return found.dt.replace_time_zone("UTC")  # `conform` moves it to the zone of `fit`
     return found
 
 
