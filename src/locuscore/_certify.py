@@ -67,9 +67,9 @@ def certify_threshold(
     reference
         Scores of other rows. Their distinct values are the thresholds, and their quantiles the
         starts. Without it every row's own score is a threshold, tested on the rows strictly below
-        it, and starts are ranks; no row is set aside, and this is at least as powerful. Where many
-        scores tie, a reference is better: a start rank inside a block of ties has only the rows
-        below the whole block.
+        it, and starts are ranks; no row is set aside. Neither certifies more for every shape of the
+        risk. Where many scores tie, a reference is better: a start rank inside a block of ties has
+        only the rows below the whole block.
     reference_losses
         Losses of the reference rows. Then the one start is where the estimated power is greatest.
     starts

@@ -16,6 +16,7 @@ from locuscore._validation import check_between, check_same_order, is_missing
 
 WITHIN = "rows alike within a group"
 POOL_FIXED = "the pooled groups named without the certifying rows"
+POOL_MIXED = "rows of the pooled groups drawn together, each group as often as among new rows"
 
 
 def certify_groups(
@@ -33,7 +34,9 @@ def certify_groups(
 
     ``P(Z > tau | accepted, group) <= eta`` in every group at once: delta is divided equally over
     the groups that have enough rows to be certified at all. The others accept nothing and say how
-    many rows they would need. All of it holds given the number of rows in each group.
+    many rows they would need. For groups on their own it holds given the number of rows in each.
+    For a pool it holds given the number of rows in the whole pool, not in each of its groups: see
+    `pool`.
 
     Parameters
     ----------
@@ -41,9 +44,10 @@ def certify_groups(
         One label per row, of any hashable type; missing ones are refused.
     pool
         Groups, small ones as a rule, that share one rule. It is certified on all their rows
-        together, and its guarantee is for their mixture and not for each of them. Name them
-        without these rows: groups pooled because few of these rows fell into them are no sample of
-        their mixture.
+        together, and its guarantee is for their mixture and not for each of them. So these rows
+        must hold the pooled groups as new rows do, each in its share up to chance: not a quota of
+        rows per group, nor more of one because it was easy to label. Name them without these rows:
+        groups pooled because few of these rows fell into them are no sample of their mixture.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def certify_groups(
             rows: BoolArray = unit == u
             rule = certify_rows(s[rows], bad[rows], float(tau), target, part, of)
             rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
-        more = (WITHIN,) if u >= 0 else (WITHIN, POOL_FIXED)
+        more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
         evidence = {"group": where, **rule.evidence}
         return replace(rule, assumptions=(*rule.assumptions, *more), evidence=evidence)
 

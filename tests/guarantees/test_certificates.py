@@ -194,6 +194,55 @@ def test_groups_without_dividing_delta_would_be_noticed(rng):
         assert_binomial(count, REPEATS, DELTA, "greater")
 
 
+def pooled_failures(sizes, rng, repeats=1_000):
+    """How often two groups, half of the new rows each, are certified although 16 % are bad."""
+    count = 0
+    for _ in range(repeats):
+        groups = np.repeat(["safe", "risky"], sizes(rng))
+        rate = np.where(groups == "safe", 0.02, 0.30)
+        bad = (rng.uniform(size=len(groups)) < rate).astype(float)
+        score = rng.uniform(size=len(groups))
+        rules = certify_groups(score, bad, groups, 0.5, ETA, DELTA, pool=["safe", "risky"])
+        count += rules["safe"].threshold > -np.inf
+    return count, repeats, DELTA, "greater"
+
+
+def test_a_pool_holds_where_its_groups_come_as_among_new_rows(rng):
+    def drawn(rng):
+        safe = rng.binomial(130, 0.5)
+        return [safe, 130 - safe]
+
+    assert_binomial(*pooled_failures(drawn, rng))
+
+
+def test_a_pool_with_fixed_sizes_would_be_noticed(rng):
+    """The guarantee is for the mixture of new rows: 120 and 10 are no sample of half and half."""
+    failed = pooled_failures(lambda _: [120, 10], rng, 200)
+    assert failed[0] > 100
+    with pytest.raises(AssertionError):
+        assert_binomial(*failed)
+
+
+def test_neither_own_scores_nor_a_reference_certify_more_for_every_shape(rng):
+    """A jump just above the start favours a reference; a smooth rise the rows' own scores."""
+
+    def certified(risk, eta, delta, n, reference_size, repeats=200):
+        counts = np.zeros(2)
+        for _ in range(repeats):
+            u = rng.uniform(size=n)
+            bad = (rng.uniform(size=n) < risk(u)).astype(float)
+            for i, reference in enumerate((None, rng.uniform(size=reference_size))):
+                rule = certify_threshold(u, bad, 0.5, eta, delta, reference=reference)
+                counts[i] += rule.threshold > -np.inf
+        return counts / repeats
+
+    own, reference = certified(lambda u: np.where(u < 0.415, 0.005, 1.0), 0.1, 0.05, 140, 1_000)
+    assert own < 0.6
+    assert reference > 0.8
+    own, reference = certified(lambda u: 0.02 + 0 * u, 0.1, 0.1, 60, 20)
+    assert own > reference + 0.05
+
+
 @pytest.fixture(scope="module")
 def pool():
     """A fitted Locus, with tails and true exceedances of many rows at one tau."""
