@@ -1,6 +1,7 @@
 """Small scorers, and ways to forge an archive, that several test files share."""
 
 import hashlib
+import io
 import json
 import zipfile
 
@@ -95,3 +96,17 @@ def forge(path, changed, manifest=None):
         archive.writestr("manifest.json", json.dumps(listed))
         for name, data in members.items():
             archive.writestr(name, data)
+
+
+def forged_schema(data, change):
+    """A skops file whose schema a function has changed."""
+    source, target = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "schema.json":
+                schema = json.loads(content)
+                change(schema)
+                content = json.dumps(schema).encode()
+            archive.writestr(name, content)
+    return target.getvalue()

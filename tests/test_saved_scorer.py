@@ -34,6 +34,7 @@ from archives_for_tests import (
     LOSS_MODELS,
     assert_same_scores,
     forge,
+    forged_schema,
     loss_model,
     members_of,
     rows,
@@ -462,21 +463,6 @@ def test_a_function_that_would_run_on_scoring_is_not_built(path, function):
     refused(path, "not trusted")
 
 
-def forged_schema(data, change):
-    """A skops file with another schema."""
-    import io
-    import zipfile
-
-    source, target = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for name in source.namelist():
-            content = source.read(name)
-            if name == "schema.json":
-                content = json.dumps(change(json.loads(content))).encode()
-            archive.writestr(name, content)
-    return target.getvalue()
-
-
 @pytest.mark.parametrize(
     ("module", "name", "loader"),
     [
@@ -497,7 +483,6 @@ def test_a_schema_that_names_something_to_call_is_refused(path, module, name, lo
 
     def change(schema):
         schema["content"]["content"]["fit_intercept"] = node
-        return schema
 
     forge(path, {member: forged_schema(members_of(path)[member], change)})
     refused(path, "not trusted")
@@ -529,7 +514,7 @@ def test_trusted_names_do_not_open_the_door_to_others(path):
     small_scorer().save(path)
     member = predictor_member(path)
     node = {"__class__": "system", "__module__": "posix", "__loader__": "TypeNode"}
-    data = forged_schema(members_of(path)[member], lambda _: node)
+    data = forged_schema(members_of(path)[member], lambda schema: schema.update(node))
     forge(path, {member: data})
     refused(path, r"posix\.system", trusted=["sklearn.svm._classes.SVR"])
 

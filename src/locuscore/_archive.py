@@ -28,6 +28,7 @@ MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
 LARGEST_MANIFEST = 2**24
 SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
+LARGEST_ITEM = 2**16  # bytes of one value, where no value shows how large they are
 OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
 
 Result = TypeVar("Result")
@@ -145,12 +146,12 @@ def array_bytes(values: np.ndarray) -> bytes:
 
 def read_array(data: bytes) -> np.ndarray:
     """Return the array; its header must describe exactly the bytes that follow."""
-    check_array_size(data)
+    array_header(data)
     return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
 
 
-def check_array_size(data: bytes) -> None:
-    """Raise unless the header of an array describes plain values and exactly the bytes there are.
+def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and type of an array, if it has plain values and exactly the bytes it claims.
 
     numpy allocates what a header says before it looks at the data.
     """
@@ -170,6 +171,9 @@ def check_array_size(data: bytes) -> None:
         size *= int(length)
     if min(shape, default=0) < 0 or size != len(data) - file.tell():
         raise ArchiveError(f"an array in it claims the shape {shape}, but has other contents.")
+    if size == 0 and dtype.itemsize > LARGEST_ITEM:  # others would be made as large
+        raise ArchiveError("an array in it is empty, but has very large items.")
+    return shape, dtype
 
 
 def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:

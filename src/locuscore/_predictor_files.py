@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive import ArchiveError, checked
+from locuscore._archive import checked
 from locuscore._frames import as_frame, column
 from locuscore._optional import require
 from locuscore._protocols import Rows
-from locuscore._trusted import TRUSTED, foreign_types, read_skops
+from locuscore._trusted import read_skops
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 ONNX_TYPES = {
@@ -49,17 +49,8 @@ def load_predictor(place: str, *, trusted: Sequence[str] = (), trust_pickle: boo
     data = path.read_bytes()
     if path.suffix == ".onnx":
         return read_onnx(data)
-    return checked(lambda: _read_skops(data, trusted), path)
-
-
-def _read_skops(data: bytes, trusted: Sequence[str]) -> Any:
-    foreign = sorted(set(foreign_types(data)) - TRUSTED.union(trusted))
-    if foreign:
-        raise ArchiveError(
-            f"it holds types that are not trusted: {', '.join(foreign)}; name each with --trust, "
-            "if you trust it."
-        )
-    return read_skops(data, trusted)
+    how = "name each with --trust, if you trust it."
+    return checked(lambda: read_skops(data, trusted, how), path)
 
 
 def imported_object(place: str) -> Any:

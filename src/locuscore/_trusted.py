@@ -1,11 +1,9 @@
 """Models of other libraries in their own safe formats: skops for scikit-learn, LightGBM as text.
 
-skops builds objects of named types only. Of these types the list below is trusted; trees inside
-are checked before anything follows them. Other types load only if the caller names them.
+skops builds objects of named types only. Of these types the list below is trusted; what compiled
+code will follow is checked before it does. Other types load only if the caller names them.
 """
 
-import io
-import json
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,24 +13,16 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
-from locuscore._archive import ArchiveError, check_array_size, plain_zip
+from locuscore._archive import ArchiveError
+from locuscore._fitted import check_fitted
+from locuscore._lightgbm_text import canonical_lightgbm
 from locuscore._optional import require
 from locuscore._protocols import FloatArray, Rows
-from locuscore._trees import check_fitted_trees, check_lightgbm
+from locuscore._skops_schema import SkopsFile
 
-_TRUSTED_NAMES = {
-    "builtins": "bool bytes dict float int list set slice str tuple",
-    "collections": "OrderedDict",
-    "functools": "partial",
+# Classes of which an object may be made and filled with attributes.
+_OBJECTS = {
     "locuscore.engines._boosting": "BoostedTrees",
-    "numpy": "bool bool_ dtype exp expm1 float32 float64 int32 int64 int8 intp log log10 log1p "
-    "log2 ndarray sqrt square str_ uint32 uint64 uint8",
-    "numpy.ma": "MaskedArray",
-    "numpy.random._generator": "Generator",
-    "numpy.random.mtrand": "RandomState",
-    "sklearn._loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
-    "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss "
-    "CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
     "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
     "sklearn._loss.loss": "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss "
     "HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss "
@@ -62,8 +52,6 @@ _TRUSTED_NAMES = {
     "sklearn.linear_model._logistic": "LogisticRegression LogisticRegressionCV",
     "sklearn.linear_model._quantile": "QuantileRegressor",
     "sklearn.linear_model._ridge": "Ridge RidgeCV RidgeClassifier",
-    "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
-    "SquaredEpsilonInsensitive SquaredHinge",
     "sklearn.linear_model._stochastic_gradient": "SGDClassifier SGDRegressor",
     "sklearn.metrics._scorer": "_PassthroughScorer",
     "sklearn.model_selection._search": "GridSearchCV RandomizedSearchCV",
@@ -81,35 +69,9 @@ _TRUSTED_NAMES = {
     "sklearn.preprocessing._target_encoder": "TargetEncoder",
     "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier "
     "ExtraTreeRegressor",
-    "sklearn.tree._tree": "Tree",
-    "sklearn.utils._bunch": "Bunch",
-    "sklearn.utils.validation": "check_array",
 }
-TRUSTED = frozenset(
-    f"{module}.{name}" for module, names in _TRUSTED_NAMES.items() for name in names.split()
-)
-# Ways in which skops builds an object. Others call a method, an operator or a constructor.
-LOADERS = frozenset(
-    {
-        "BytesNode",
-        "DTypeNode",
-        "DictNode",
-        "FunctionNode",
-        "JsonNode",
-        "ListNode",
-        "LossNode",
-        "MaskedArrayNode",
-        "NdArrayNode",
-        "ObjectNode",
-        "PartialNode",
-        "RandomGeneratorNode",
-        "RandomStateNode",
-        "SetNode",
-        "SliceNode",
-        "TreeNode",
-        "TupleNode",
-        "TypeNode",
-    }
+OBJECTS = frozenset(
+    f"{module}.{name}" for module, names in _OBJECTS.items() for name in names.split()
 )
 
 HOW_TO_TRUST = (
@@ -143,44 +105,24 @@ def skops_bytes(model: Any) -> bytes:
 
 def foreign_types(data: bytes) -> list[str]:
     """Types in a skops file that are not on the list."""
-    return sorted(_types(data) - TRUSTED)
+    return sorted(SkopsFile(data, OBJECTS).foreign())
 
 
-def read_skops(data: bytes, trusted: Sequence[str] = ()) -> Any:
-    """Build the object, if all its types are trusted, and check its trees."""
-    types = _types(data)
-    foreign = sorted(types - TRUSTED.union(trusted))
+def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST) -> Any:
+    """Build the object, if all its types are trusted, and check what compiled code will follow."""
+    file = SkopsFile(data, OBJECTS)
+    foreign = sorted(file.foreign() - set(trusted))
     if foreign:
-        raise ArchiveError(f"it holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
-    with plain_zip(io.BytesIO(data), len(data)) as archive:
-        for name in archive.namelist():
-            if name.endswith(".npy"):
-                check_array_size(archive.read(name))
+        raise ArchiveError(f"it holds types that are not trusted: {', '.join(foreign)}; {how}")
+    file.check()
     skops = import_skops()
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        model = skops.loads(data, trusted=sorted(types))  # no more: skops copies it at each node
-    check_fitted_trees(model)
+        # No more than its own types are trusted: skops copies them at each node.
+        model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
+    check_fitted(model)
     return model
-
-
-def _types(data: bytes) -> set[str]:
-    """All types named in a skops file, wherever they stand."""
-    with plain_zip(io.BytesIO(data), len(data)) as archive:
-        waiting = [json.loads(archive.read("schema.json"))]
-    found = set()
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if "__class__" in value or "__module__" in value:
-                kind, loader = f"{value.get('__module__')}.{value.get('__class__')}", "__loader__"
-                known = loader not in value or value[loader] in LOADERS
-                found.add(kind if known else f"{kind} by {value[loader]}")
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return found
 
 
 class BoosterRegressor:
@@ -221,13 +163,11 @@ def is_lightgbm(model: Any) -> bool:
 def lightgbm_parts(model: Any) -> tuple[str, np.ndarray | None]:
     """Return the model's text, and the classes of a classifier."""
     booster = getattr(model, "booster_", getattr(model, "booster", model))
-    text: str = booster.model_to_string()
-    check_lightgbm(text)
-    return text, getattr(model, "classes_", None)
+    return canonical_lightgbm(booster.model_to_string()), getattr(model, "classes_", None)
 
 
 def read_lightgbm(text: str, classes: np.ndarray | None) -> BoosterRegressor:
-    """Build a predictor from a model text, after its trees were checked."""
-    check_lightgbm(text)
-    booster = require("lightgbm", extra="lightgbm").Booster(model_str=text)
+    """Build a predictor from a model text, read into numbers and written anew."""
+    model = canonical_lightgbm(text)
+    booster = require("lightgbm", extra="lightgbm").Booster(model_str=model)
     return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)

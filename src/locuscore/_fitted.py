@@ -1,0 +1,355 @@
+"""Checks of fitted scikit-learn objects: what compiled code will follow, and what sets sizes.
+
+Attributes of a loaded model can be anything. Most of it meets Python and numpy, which look before
+they read; what is handed to compiled code that does not look, or decides how much memory one row
+takes, is checked here.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
+from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
+from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+from sklearn.tree import BaseDecisionTree
+from sklearn.tree._tree import Tree
+from sklearn.utils import check_array
+
+from locuscore._trees import check_links
+
+FORESTS = (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+MOST_JOBS = 256
+MOST_TERMS = 2**20  # of a polynomial
+LARGEST_DEGREE = 64
+METHODS = {"predict", "predict_proba", "decision_function"}
+
+
+def check_fitted(model: Any) -> None:
+    """Check everything inside a fitted scikit-learn object."""
+    for value in _inside(model):
+        if isinstance(value, Tree | TreePredictor):
+            raise ValueError("a tree stands where no model looks after it")
+        for kinds, check in CHECKS:
+            if isinstance(value, kinds):
+                check(value)
+
+
+def _inside(model: Any) -> list[Any]:
+    """Return all objects inside an object, without the trees that their own models check."""
+    found: dict[int, Any] = {}
+    waiting = [model]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in found or value is None or isinstance(value, str | bytes | int | float):
+            continue
+        found[id(value)] = value
+        waiting += _parts(value)
+    return list(found.values())
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple | set):
+        return list(value)
+    if isinstance(value, np.ndarray):
+        return np.asarray(value).ravel().tolist() if value.dtype.kind == "O" else []
+    parts = dict(getattr(value, "__dict__", {}))
+    for kinds, own in ((BaseDecisionTree, "tree_"), (BOOSTED, "_predictors")):
+        if isinstance(value, kinds):
+            parts.pop(own, None)
+    return list(parts.values())
+
+
+def _n_features(model: Any) -> int:
+    """Number of features that a model compares its rows with."""
+    n_features = vars(model).get("n_features_in_")
+    if type(n_features) is not int or n_features < 1:
+        raise ValueError(f"a {type(model).__name__} does not know its features")
+    return n_features
+
+
+def _check_sizes(model: Any) -> None:
+    """Check what scikit-learn allocates before it looks at arrays."""
+    own = vars(model)
+    n_jobs = own.get("n_jobs")
+    if n_jobs is not None and not (isinstance(n_jobs, int) and abs(n_jobs) <= MOST_JOBS):
+        raise ValueError(f"a {type(model).__name__} asks for {str(n_jobs)[:20]} jobs")
+    if "n_classes_" in own and "classes_" in own:
+        several = isinstance(own["n_classes_"], list)
+        classes = own["classes_"] if several else [own["classes_"]]
+        counts = own["n_classes_"] if several else [own["n_classes_"]]
+        if [int(count) for count in counts] != [len(labels) for labels in classes]:
+            raise ValueError(f"a {type(model).__name__} has other classes than it claims")
+
+
+def _check_decision_tree(model: Any) -> None:
+    own = vars(model)
+    if "tree_" not in own:
+        return
+    tree = own["tree_"]
+    # Nothing else of a tree may be looked at before this is known.
+    if type(tree) is not Tree or tree.node_count != tree.capacity or tree.node_count < 1:
+        raise ValueError("a tree claims other nodes than it has")
+    if tree.n_features != _n_features(model):
+        raise ValueError("a tree was grown on other features than its model")
+    _check_outputs(model, tree)
+    splits = (tree.children_left != -1) | (tree.children_right != -1)
+    check_links(
+        tree.children_left[splits],
+        tree.children_right[splits],
+        tree.feature[splits],
+        tree.node_count,
+        tree.n_features,
+    )
+
+
+def _check_outputs(model: Any, tree: Any) -> None:
+    own = vars(model)
+    n_classes = own.get("n_classes_", [1] * tree.n_outputs)
+    counts = [int(count) for count in np.atleast_1d(n_classes)]
+    if own.get("n_outputs_") != tree.n_outputs or counts != tree.n_classes.tolist():
+        raise ValueError("a tree has other outputs than its model")
+
+
+def _check_forest(model: Any) -> None:
+    members = vars(model).get("estimators_", [])
+    if not isinstance(members, list):
+        raise ValueError("a forest holds something that is no tree")
+    for member in members:
+        if not isinstance(member, BaseDecisionTree) or "tree_" not in vars(member):
+            raise ValueError("a forest holds something that is no tree")
+        if _n_features(member) != _n_features(model):
+            raise ValueError("a forest holds trees on other features than its own")
+        _check_outputs(model, member.tree_)
+
+
+def _check_boosted(model: Any) -> None:
+    own = vars(model)
+    if "_predictors" not in own:
+        return
+    n_features, mapper = _n_features(model), own["_bin_mapper"]
+    if own.get("_in_fit"):
+        raise ValueError("boosted trees stand in the middle of their fit")
+    if type(mapper) is not _BinMapper or mapper.is_categorical_.shape != (n_features,):
+        raise ValueError("boosted trees were binned on other features than their own")
+    _check_known_categories(mapper)
+    _check_preprocessor(own.get("_preprocessor"), n_features)
+    width, start = own["n_trees_per_iteration_"], own["_baseline_prediction"]
+    if type(width) is not int or start.size != width or start.dtype.kind != "f":
+        raise ValueError("boosted trees have other outputs than they claim")
+    for stage in own["_predictors"]:
+        if not isinstance(stage, list) or len(stage) != width:
+            raise ValueError("boosted trees have other outputs than they claim")
+        for tree in stage:
+            _check_boosted_tree(tree, mapper.is_categorical_ != 0)
+
+
+def _check_known_categories(mapper: Any) -> None:
+    known = mapper.bin_thresholds_
+    if not isinstance(known, list) or len(known) != len(mapper.is_categorical_):
+        raise ValueError("boosted trees were binned on other features than their own")
+    for feature in np.flatnonzero(mapper.is_categorical_):
+        codes = np.asarray(known[feature], dtype=np.float64)
+        if not np.isin(codes, np.arange(256)).all():
+            raise ValueError("boosted trees know categories that cannot be")
+
+
+def _check_boosted_tree(tree: Any, is_categorical: np.ndarray) -> None:
+    if type(tree) is not TreePredictor:
+        raise ValueError("boosted trees hold something that is no tree")
+    nodes, bits = tree.nodes, tree.raw_left_cat_bitsets
+    if nodes.ndim != 1 or nodes.dtype != PREDICTOR_RECORD_DTYPE:
+        raise ValueError("a boosted tree has unknown nodes")
+    splits = nodes[nodes["is_leaf"] == 0]
+    check_links(
+        splits["left"], splits["right"], splits["feature_idx"], len(nodes), len(is_categorical)
+    )
+    by_category = splits[splits["is_categorical"] != 0]
+    is_bits = bits.ndim == 2 and bits.shape[1] == 8 and bits.dtype == np.uint32
+    if (
+        not is_bits
+        or by_category["bitset_idx"].max(initial=0) >= max(1, len(bits))
+        or (len(by_category) and not len(bits))
+        or not is_categorical[by_category["feature_idx"]].all()
+    ):
+        raise ValueError("a tree refers to categories that do not exist")
+
+
+def _check_preprocessor(preprocessor: Any, n_features: int) -> None:
+    """Raise unless what prepares the rows of boosted trees keeps their number of columns."""
+    if preprocessor is None:
+        return
+    if type(preprocessor) is not ColumnTransformer or _n_features(preprocessor) != n_features:
+        raise ValueError("boosted trees prepare their rows in an unknown way")
+    own = vars(preprocessor)
+    names = own.get("feature_names_in_", np.array([""] * n_features, dtype=object))
+    is_known = names.shape == (n_features,) and all(type(name) is str for name in names)
+    width = 0
+    for name, step, columns in own["transformers_"]:
+        if isinstance(step, str) and step == "drop":
+            continue
+        mask = np.asarray(columns)
+        indices = own["_transformer_to_input_indices"][name]
+        is_known &= (
+            type(step) in (OrdinalEncoder, FunctionTransformer)
+            and mask.dtype == np.bool_
+            and mask.shape == (n_features,)
+            and list(indices) == np.flatnonzero(mask).tolist()
+        )
+        width += int(mask.sum())
+    if not is_known or width != n_features:
+        raise ValueError("boosted trees prepare their rows in an unknown way")
+
+
+def _check_dummy(model: Any) -> None:
+    own = vars(model)
+    if "n_outputs_" not in own:
+        return
+    n_outputs = own["n_outputs_"]
+    if isinstance(model, DummyRegressor):
+        is_right = own["constant_"].shape == (1, n_outputs)
+    elif n_outputs == 1:
+        parts = [own["class_prior_"], own["classes_"]]
+        is_right = all(len(part) == own["n_classes_"] for part in parts)
+    else:
+        parts = [own["class_prior_"], own["classes_"], own["n_classes_"]]
+        is_right = all(isinstance(part, list) and len(part) == n_outputs for part in parts)
+    if not is_right:
+        raise ValueError("a dummy has other outputs than it claims")
+
+
+def _check_one_hot(model: Any) -> None:
+    """Check the columns of the sparse matrix that the encoder builds, which nobody else does."""
+    own = vars(model)
+    if "categories_" not in own:
+        return
+    levels = own["categories_"]
+    if not isinstance(levels, list) or len(levels) != _n_features(model):
+        raise ValueError("an encoder has other features than it claims")
+    nothing = [None] * len(levels)
+    grouped = own["_infrequent_enabled"]
+    rare = own["_infrequent_indices"] if grouped else nothing
+    maps = own["_default_to_infrequent_mappings"] if grouped else nothing
+    dropped = nothing if (drop := own["_drop_idx_after_grouping"]) is None else list(drop)
+    parts = (levels, rare, maps, dropped, own["_n_features_outs"])
+    for known, few, places, drop, width in zip(*parts, strict=True):
+        n_levels = len(known) - (0 if few is None else len(few) - 1)
+        is_right = (
+            width == n_levels - (drop is not None)
+            and (few is None) == (places is None)
+            and (few is None or (len(few) > 0 and _are_below(few, len(known))))
+            and (places is None or (len(places) == len(known) and _are_below(places, n_levels)))
+            and (drop is None or _are_below([drop], n_levels))
+        )
+        if not is_right:
+            raise ValueError("an encoder has other columns than it claims")
+
+
+def _are_below(values: Any, limit: int) -> bool:
+    numbers = np.asarray(values)
+    return bool(numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < limit)).all())
+
+
+def _check_categories(model: Any) -> None:
+    """Check that categories are sorted, as a search in them needs, and codes are numbers."""
+    if np.dtype(model.dtype).kind not in "biuf":
+        raise ValueError("an encoder gives something else than numbers")
+    for known in vars(model).get("categories_", []):
+        if known.ndim != 1:
+            raise ValueError("an encoder has unknown categories")
+        if known.dtype.kind not in "OUS" and not np.array_equal(
+            np.sort(known), known, equal_nan=known.dtype.kind in "fc"
+        ):
+            raise ValueError("the categories of an encoder are not in order")
+
+
+def _check_polynomial(model: Any) -> None:
+    own = vars(model)
+    if "n_output_features_" not in own:
+        return
+    degrees = own["_min_degree"], own["_max_degree"]
+    if not all(type(degree) is int and 0 <= degree <= LARGEST_DEGREE for degree in degrees):
+        raise ValueError(f"a polynomial has a degree above {LARGEST_DEGREE}")
+    count = partial(
+        model._num_combinations,
+        n_features=_n_features(model),
+        max_degree=degrees[1],
+        interaction_only=model.interaction_only,
+        include_bias=model.include_bias,
+    )
+    widths = count(min_degree=degrees[0]), count(min_degree=0)
+    if widths != (own["n_output_features_"], own["_n_out_full"]) or widths[1] > MOST_TERMS:
+        raise ValueError(f"a polynomial has other terms than it claims, or above {MOST_TERMS}")
+
+
+def _check_voting(model: Any) -> None:
+    """Check votes, which are counted in an array as long as the largest of them."""
+    own = vars(model)
+    if own.get("voting") != "hard" or "estimators_" not in own:
+        return
+    limit = len(own["le_"].classes_)
+    for voter in own["estimators_"]:
+        labels = [vars(part)["classes_"] for part in _inside(voter) if "classes_" in _own(part)]
+        if not is_classifier(voter) or not labels:
+            raise ValueError("a vote is cast by something that is no classifier")
+        if not all(_are_below(np.asarray(one).astype(np.int64), limit) for one in labels):
+            raise ValueError("a vote is cast for a class that does not exist")
+
+
+def _own(value: Any) -> dict[str, Any]:
+    return getattr(value, "__dict__", {})
+
+
+def _check_stacking(model: Any) -> None:
+    if not set(vars(model).get("stack_method_", [])) <= METHODS:
+        raise ValueError("a stack asks its models for something else than predictions")
+
+
+def _check_function(model: Any) -> None:
+    function = model.func.func if isinstance(model.func, partial) else model.func
+    if function is check_array and model.kw_args:
+        raise ValueError("a transformer looks at its rows in an unknown way")
+
+
+CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
+    (BaseEstimator, _check_sizes),
+    (BaseDecisionTree, _check_decision_tree),
+    (FORESTS, _check_forest),
+    (BOOSTED, _check_boosted),
+    ((DummyClassifier, DummyRegressor), _check_dummy),
+    ((OneHotEncoder, OrdinalEncoder), _check_categories),
+    (OneHotEncoder, _check_one_hot),
+    (PolynomialFeatures, _check_polynomial),
+    (VotingClassifier, _check_voting),
+    ((StackingClassifier, StackingRegressor), _check_stacking),
+    (FunctionTransformer, _check_function),
+]

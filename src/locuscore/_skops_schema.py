@@ -1,0 +1,329 @@
+"""What a skops file may ask skops to build, checked before skops sees it.
+
+skops names a loader and a class for every value, and lets any trusted class meet any loader. Here
+each loader is tied to the classes it is for, and numbers that compiled constructors would take as
+they are, are looked at. skops takes a value for one it knows by a mark in the file; the marks are
+replaced, so that each value is built from what was checked in its place.
+"""
+
+import inspect
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from locuscore._archive import LARGEST_ITEM, ArchiveError, array_header, plain_zip
+
+Node = dict[str, Any]
+
+PROTOCOL = 2  # of skops, whose older loaders are not checked here
+SCALARS = [
+    "builtins.bool",
+    "builtins.float",
+    "builtins.int",
+    "builtins.str",
+    "numpy.bool",
+    "numpy.bool_",
+    "numpy.float32",
+    "numpy.float64",
+    "numpy.int32",
+    "numpy.int64",
+    "numpy.int8",
+    "numpy.intp",
+    "numpy.str_",
+    "numpy.uint32",
+    "numpy.uint64",
+    "numpy.uint8",
+]
+CHECK_ARRAY = "sklearn.utils.validation.check_array"
+UFUNCS = [
+    f"numpy.{name}" for name in ["exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square"]
+]
+LOSSES = {
+    "sklearn._loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
+    "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss "
+    "CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
+    "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
+    "SquaredEpsilonInsensitive SquaredHinge",
+}
+BUILDS: dict[str, frozenset[str]] = {
+    "BytesNode": frozenset({"builtins.bytes"}),
+    "DTypeNode": frozenset({"numpy.dtype"}),
+    "DictNode": frozenset(
+        {"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"}
+    ),
+    "FunctionNode": frozenset({*UFUNCS, CHECK_ARRAY}),
+    "JsonNode": frozenset({"builtins.str"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "LossNode": frozenset(
+        f"{module}.{name}" for module in LOSSES for name in LOSSES[module].split()
+    ),
+    "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray"}),
+    "NdArrayNode": frozenset({"numpy.ndarray", *SCALARS}),
+    "PartialNode": frozenset({"functools.partial"}),
+    "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "SetNode": frozenset({"builtins.set"}),
+    "SliceNode": frozenset({"builtins.slice"}),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "TypeNode": frozenset(SCALARS),
+}
+
+
+class SkopsFile:
+    """A skops file whose values are known by loader and class; nothing of it is built.
+
+    `objects` are the classes that may be made and filled with attributes.
+    """
+
+    def __init__(self, data: bytes, objects: frozenset[str]) -> None:
+        with plain_zip(io.BytesIO(data), len(data)) as archive:
+            self._members = {name: archive.read(name) for name in archive.namelist()}
+        schema = json.loads(self._members["schema.json"])
+        if not isinstance(schema, dict) or schema.get("protocol") != PROTOCOL:
+            raise ArchiveError(f"it holds a model that is not in protocol {PROTOCOL} of skops.")
+        self._builds = BUILDS | {"ObjectNode": objects}
+        self._known = frozenset().union(*self._builds.values())
+        self._schema, self._nodes = schema, _nodes(schema)
+
+    @property
+    def kinds(self) -> set[str]:
+        """Every class that is named."""
+        return {_kind(node) for node in self._nodes}
+
+    def foreign(self) -> set[str]:
+        """Classes that are not on the list, or that are to be built in another way than theirs."""
+        found = set()
+        for node in self._nodes:
+            kind, loader = _kind(node), str(node.get("__loader__"))
+            if kind not in self._builds.get(loader, ()):
+                is_odd = kind in self._known or loader not in self._builds
+                found.add(f"{kind} by {loader}" if is_odd else kind)
+        return found
+
+    def check(self) -> None:
+        """Raise where a value that skops would build is not what its class writes."""
+        for name, data in self._members.items():
+            if name.endswith(".npy"):
+                array_header(data)
+        for node in self._nodes:
+            loader, kind = node["__loader__"], _kind(node)
+            if loader in CHECKS and kind in self._builds[loader]:
+                CHECKS[loader](self, node)
+
+    def rewritten(self) -> bytes:
+        """Return the file with marks of our own: an array is read once, nothing else is shared."""
+        marks: dict[tuple[str, str], int] = {}
+        for node in self._nodes:
+            node.pop("__id__", None)
+            if node["__loader__"] == "NdArrayNode" and node["type"] == "numpy":
+                node["__id__"] = marks.setdefault((_kind(node), node["file"]), len(marks) + 1)
+        target = io.BytesIO()
+        with zipfile.ZipFile(target, "w") as archive:
+            for name, data in self._members.items():
+                is_schema = name == "schema.json"
+                archive.writestr(name, json.dumps(self._schema) if is_schema else data)
+        return target.getvalue()
+
+    def array(self, node: Node) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of an array of plain values."""
+        if (_kind(node), node["__loader__"], node["type"]) != (
+            "numpy.ndarray",
+            "NdArrayNode",
+            "numpy",
+        ):
+            raise ArchiveError("it holds something else where an array belongs.")
+        return array_header(self._members[node["file"]])
+
+
+def _nodes(schema: Node) -> list[Node]:
+    """Return every value of a schema, wherever it stands."""
+    found, waiting = [], [schema]
+    while waiting:
+        value: Any = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            if not {"__class__", "__module__", "__loader__"}.isdisjoint(value):
+                found.append(value)
+            waiting += value.values()
+    return found
+
+
+def _kind(node: Node) -> str:
+    return f"{node.get('__module__')}.{node.get('__class__')}"
+
+
+def _plain(node: Node) -> Any:
+    """Value of a number or a text."""
+    value = json.loads(node["content"]) if node["__loader__"] == "JsonNode" else node
+    if not isinstance(value, str | int | float | None):
+        raise ArchiveError("it holds something else where a number or a text belongs.")
+    return value
+
+
+def _items(node: Node, loader: str = "TupleNode") -> list[Node]:
+    if node["__loader__"] != loader:
+        raise ArchiveError(f"it holds something else where a {loader} belongs.")
+    items: list[Node] = node["content"]
+    return items
+
+
+def _fields(node: Node, names: str | None = None) -> Mapping[str, Node]:
+    """Entries of a dictionary whose keys are text, and these."""
+    if _kind(node) != "builtins.dict" or node["__loader__"] != "DictNode":
+        raise ArchiveError("it holds something else where a dictionary belongs.")
+    entries: Mapping[str, Node] = node["content"]
+    is_text = all(_kind(kind) == "builtins.str" for kind in _items(node["key_types"], "ListNode"))
+    if not is_text or (names is not None and set(entries) != set(names.split())):
+        raise ArchiveError(f"it holds a dictionary with other keys than {names}.")
+    return entries
+
+
+def _whole(node: Node, low: int, high: int) -> int:
+    value = _plain(node)
+    if type(value) is not int or not low <= value <= high:
+        raise ArchiveError(f"it holds {str(value)[:40]} where {low} to {high} is possible.")
+    return value
+
+
+def _check_dict(_: SkopsFile, node: Node) -> None:
+    kinds = _items(node["key_types"], "ListNode")
+    if len(kinds) != len(node["content"]) or any(k["__loader__"] != "TypeNode" for k in kinds):
+        raise ArchiveError("it holds a dictionary whose keys have no types.")
+
+
+def _check_json(_: SkopsFile, node: Node) -> None:
+    _plain(node)
+
+
+def _check_partial(file: SkopsFile, node: Node) -> None:
+    """Allow the one partial that scikit-learn writes: how boosted trees look at their rows."""
+    content = node["content"]
+    if _kind(content["func"]) not in file._known:
+        return  # the caller trusts the function, or it is refused
+    given = dict(_fields(content["kwds"]))
+    dtypes = [_kind(one) for one in _items(given.pop("dtype"), "ListNode")]
+    others = {name: _plain(value) for name, value in given.items()}
+    if (
+        _kind(content["func"]) != CHECK_ARRAY
+        or _items(content["args"])
+        or dtypes != ["numpy.float64"]
+        or others not in ({"ensure_all_finite": False}, {"force_all_finite": False})
+        or _plain(content["namespace"]) is not None
+    ):
+        raise ArchiveError("it holds a partial function that no model needs.")
+
+
+def _check_array(file: SkopsFile, node: Node) -> None:
+    if node["type"] == "numpy":
+        shape, dtype = array_header(file._members[node["file"]])
+        if _kind(node) != "numpy.ndarray" and (shape != () or dtype.itemsize > LARGEST_ITEM):
+            raise ArchiveError("it holds an array where a single number belongs.")
+    elif _kind(node) != "numpy.ndarray" or node["type"] != "json":
+        raise ArchiveError("it holds an array of an unknown kind.")
+    elif len(_items(node["shape"])) != 1:
+        # numpy finds the shape itself, and would look into the items.
+        waiting, leaves = list(node["content"]), 0
+        while waiting:
+            item = waiting.pop()
+            if item["__loader__"] == "ListNode":
+                waiting += item["content"]
+            elif item["__loader__"] == "JsonNode" or _kind(item) in SCALARS:
+                leaves += 1
+            else:
+                raise ArchiveError("it holds an array of objects that are no plain values.")
+        if math.prod(_whole(length, 0, leaves) for length in _items(node["shape"])) != leaves:
+            raise ArchiveError("it holds an array of another shape than its own.")
+
+
+def _check_dtype(file: SkopsFile, node: Node) -> None:
+    content = node["content"]
+    if content["type"] == "numpy" and file.array(content)[1].itemsize > LARGEST_ITEM:
+        raise ArchiveError("it holds a type of values that are too large.")
+
+
+def _check_random_state(file: SkopsFile, node: Node) -> None:
+    outer = _fields(node["content"], "bit_generator state has_gauss gauss")
+    inner = _fields(outer["state"], "key pos")
+    _whole(inner["pos"], 0, 624)
+    _whole(outer["has_gauss"], 0, 1)
+    is_known = _plain(outer["bit_generator"]) == "MT19937"
+    if not is_known or file.array(inner["key"]) != ((624,), np.dtype("<u4")):
+        raise ArchiveError("it holds a random generator in a state that cannot be.")
+    if not isinstance(_plain(outer["gauss"]), int | float):
+        raise ArchiveError("it holds a random generator in a state that cannot be.")
+
+
+def _check_generator(file: SkopsFile, node: Node) -> None:
+    outer = _fields(node["content"]["bit_generator"], "bit_generator state has_uint32 uinteger")
+    seeds = _fields(node["content"]["seed_seq"], "entropy spawn_key pool_size n_children_spawned")
+    if _plain(outer["bit_generator"]) != "PCG64":
+        raise ArchiveError("it holds a random generator of an unknown kind.")
+    for number in _fields(outer["state"], "state inc").values():
+        _whole(number, 0, 2**128 - 1)
+    _whole(outer["has_uint32"], 0, 1)
+    _whole(outer["uinteger"], 0, 2**32 - 1)
+    _whole(seeds["pool_size"], 4, 4)
+    _whole(seeds["n_children_spawned"], 0, 2**32 - 1)
+    for number in _items(seeds["spawn_key"]):
+        _whole(number, 0, 2**32 - 1)
+    if seeds["entropy"]["__loader__"] != "NdArrayNode":
+        _whole(seeds["entropy"], 0, 2**256)
+    elif _kind(seeds["entropy"]) == "numpy.ndarray":
+        raise ArchiveError("it holds a random generator with an unknown seed.")
+
+
+def _check_loss(_: SkopsFile, node: Node) -> None:
+    settings = [_plain(number) for number in _items(node["__reduce__"]["args"])]
+    is_plain = all(type(number) in (int, float) for number in settings)
+    if node["content"]["content"] or not is_plain or len(settings) > 1:
+        raise ArchiveError("it holds a loss with unknown settings.")
+
+
+def _check_tree(file: SkopsFile, node: Node) -> None:
+    """Look at what the constructor of a tree takes as it is."""
+    n_features, n_classes, n_outputs = _items(node["__reduce__"]["args"])
+    state = _fields(node["content"], "max_depth node_count nodes values")
+    shape, dtype = file.array(n_classes)
+    nodes, values = file.array(state["nodes"])[0], file.array(state["values"])[0]
+    _whole(n_features, 1, 2**31)
+    if dtype.kind != "i" or shape != (_whole(n_outputs, 1, 2**31),):
+        raise ArchiveError("it holds a tree with other outputs than it claims.")
+    if len(nodes) != 1 or not 0 < nodes[0] == _whole(state["node_count"], 1, 2**62):
+        raise ArchiveError("it holds a tree that claims other nodes than it has.")
+    if len(values) != 3 or min(values) < 1:
+        raise ArchiveError("it holds a tree without values.")
+    _whole(state["max_depth"], 0, nodes[0])
+
+
+def _check_object(_: SkopsFile, node: Node) -> None:
+    """Raise where an attribute would take the place of a method."""
+    content = node.get("content")
+    if content is None or (content["__loader__"] == "JsonNode" and _plain(content) is None):
+        return
+    kind = getattr(import_module(node["__module__"]), node["__class__"])
+    for name in _fields(content):
+        own = inspect.getattr_static(kind, name, None)
+        if name.startswith("__") or callable(own) or hasattr(own, "__get__"):
+            raise ArchiveError(f"it holds a {kind.__name__} whose {name} is replaced.")
+
+
+CHECKS: dict[str, Callable[[SkopsFile, Node], None]] = {
+    "DTypeNode": _check_dtype,
+    "DictNode": _check_dict,
+    "JsonNode": _check_json,
+    "LossNode": _check_loss,
+    "NdArrayNode": _check_array,
+    "ObjectNode": _check_object,
+    "PartialNode": _check_partial,
+    "RandomGeneratorNode": _check_generator,
+    "RandomStateNode": _check_random_state,
+    "TreeNode": _check_tree,
+}
