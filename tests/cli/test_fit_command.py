@@ -291,6 +291,33 @@ def test_dates_and_decimals(tmp_path, capsys):
     assert_same(read(tmp_path / "one.csv"), read(tmp_path / "two.csv"))
 
 
+def test_ids_and_times_are_warned_of_unless_left_out(tmp_path, capsys):
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = homes(300).assign(
+        day=pd.date_range("2024-01-01", periods=300),
+        code=[f"c{i}" for i in rng.permutation(300)],
+        number=rng.permutation(300) + 10_000,
+        income=rng.choice(10**7, 300, replace=False),  # distinct, as chance would have it
+        cents=np.round(rng.uniform(size=300), 6),
+        group=rng.choice(["a", "b"], 300),
+    )
+    columns = ["--target", "price", "--prediction", "quoted", *QUICK, "-o", tmp_path / "x.locus"]
+    for kind in FILES:
+        data = write(frame, tmp_path / f"rows.{kind}")
+        assert main([*map(str, ["fit", data, *columns])]) == 0
+        err = capsys.readouterr().err
+        found = [line.split()[2] for line in err.splitlines() if line.startswith("warning: column")]
+        assert sorted(found) == ["code", "day", "id", "number"]
+        assert all(f"Leave it out with --drop {name}." in err for name in found)
+    dropped = [word for name in found for word in ("--drop", name)]
+    named = [word for name in ("size", "id") for word in ("--feature", name)]
+    for options in (dropped, named, ["--quiet"]):
+        assert main([*map(str, ["fit", data, *columns, *options])]) == 0
+        assert "warning: column" not in capsys.readouterr().err
+
+
 def test_wrong_use_is_one_line(tmp_path, capsys):
     data, out = write(homes(60), tmp_path / "rows.csv"), ["-o", tmp_path / "x.locus"]
     good = [*BY_COLUMN, *QUICK, *out]

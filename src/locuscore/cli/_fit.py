@@ -52,6 +52,7 @@ from locuscore.cli._options import (
     TrustPickle,
 )
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
+from locuscore.cli._suspects import warn_of_suspects
 from locuscore.cli._tables import file_format, open_table
 from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
@@ -103,6 +104,8 @@ def fit(
         names, sample = read_labelled(data, target, g, feature, drop, max_rows, seed)
     if sample.n_dropped:
         terminal.note(sample.note)
+    if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns
+        warn_of_suspects(sample.rows, [name for name in names if name != prediction])
     X, y = split_target(sample, names, target)
     with terminal.working(f"fitting on {len(y):,} rows"):
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
