@@ -45,7 +45,7 @@ def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
         rows = sparse.coo_matrix((packed["is"], (at[0], at[1])), shape=shape).tocsr()
     else:
         rows = _frame(packed["columns"], schema)
-    if rows.ndim != 2 or rows.shape[1] != len(schema.names):
+    if len(rows.shape) != 2 or rows.shape[1] != len(schema.names):
         raise ValueError("the rows kept to know the predictor have other columns than fit.")
     return rows
 
@@ -106,7 +106,7 @@ def _frame(columns: list[Mapping[str, Any]], schema: Schema) -> Rows:
     lengths = {len(part) for part in series}
     if len(lengths) != 1:
         raise ValueError("the columns of rows kept in it differ in length.")
-    found = nw.from_dict({part.name: part for part in series}, backend=backend).to_native()
+    found = series[0].to_frame().with_columns(series[1:]).to_native()
     if backend == "pandas":
         found.columns = list(schema.names)  # names need not be text there
     return found

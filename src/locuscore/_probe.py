@@ -15,7 +15,9 @@ from locuscore._validation import LocusWarning
 
 PROBE_ROWS = 32
 TOLERANCE = 1e-6  # relative
-HOW_TO_ALLOW = "To go on without any guarantee, pass allow_another_predictor=True."
+HOW_TO_ALLOW = (
+    "To go on without any guarantee, pass allow_another_predictor=True (--allow-another-predictor)."
+)
 
 
 class PredictorChangedError(ValueError):

@@ -26,7 +26,10 @@ from locuscore._validation import LocusWarning
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it rows are taken for those of fit
 SALT_BYTES = 16
-HOW_TO_ALLOW = "To go on with a rule that proves nothing, pass allow_rows_used_in_fit=True."
+HOW_TO_ALLOW = (
+    "To go on with a rule that proves nothing, pass allow_rows_used_in_fit=True "
+    "(--allow-rows-used-in-fit)."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,9 @@ from locuscore.cli._options import (
     ETA,
     MAX_ROWS,
     TAU,
+    AllowAnotherPredictor,
     AllowEmpty,
+    AllowUsedRows,
     Archive,
     Data,
     Debug,
@@ -25,6 +27,7 @@ from locuscore.cli._options import (
     LossAgain,
     MaxRows,
     NewArchive,
+    NoRows,
     Predictor,
     Quiet,
     ScoreName,
@@ -54,25 +57,28 @@ def certify(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    allow_another_predictor: AllowAnotherPredictor = False,
+    allow_rows_used_in_fit: AllowUsedRows = False,
     loss: LossAgain = None,
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
     key_file: KeyFile = None,
+    no_rows: NoRows = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Certify a rule on fresh labelled rows; write a new archive, print its guarantee.
 
-    The rows must be independent of those of fit. With probability 1 - delta, at most a share eta
-    of the rows that the rule accepts has a loss above tau.
+    The rows must be independent of those of fit, which are refused. With probability 1 - delta, at
+    most a share eta of the rows that the rule accepts has a loss above tau.
     """
     terminal = Terminal(as_json, quiet)
     check_output(output, data, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     key = chosen_key(key_file)
-    scorer = load_scorer(archive, g, trust, own_loss, key)
+    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor)
     target = known_target(scorer, target)
     types = csv_types(scorer)
     types = None if types is None else {**types, target: None}
@@ -90,6 +96,17 @@ def certify(
         Thresholded.BOUND: Score.bound(alpha),
     }[score]
     with terminal.working(f"certifying on {len(y):,} rows"):
-        rule = scorer.locus.certify(tau, eta, delta, X, y, of=of, starts=starts)
+        rule = scorer.locus.certify(
+            tau,
+            eta,
+            delta,
+            X,
+            y,
+            of=of,
+            starts=starts,
+            allow_rows_used_in_fit=allow_rows_used_in_fit,
+        )
     made = Scorer(scorer.locus, rule, scorer.alphas)
-    save_and_show(terminal, made, output, sample, key=key, allow_empty=allow_empty)
+    save_and_show(
+        terminal, made, output, sample, key=key, keep_rows=not no_rows, allow_empty=allow_empty
+    )

@@ -64,11 +64,19 @@ def load_scorer(
     trust: list[str] | None,
     loss: Any = None,
     key: bytes | None = None,
+    allow_another_predictor: bool = False,
 ) -> Scorer:
     """Read an archive, with a predictor from elsewhere if one is given."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
-    return Scorer.load(path, predictor, loss=loss, trusted=trust or (), key=key)
+    return Scorer.load(
+        path,
+        predictor,
+        loss=loss,
+        trusted=trust or (),
+        key=key,
+        allow_another_predictor=allow_another_predictor,
+    )
 
 
 def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:

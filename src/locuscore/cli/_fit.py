@@ -40,6 +40,7 @@ from locuscore.cli._options import (
     LossName,
     MaxRows,
     NewArchive,
+    NoRows,
     Prediction,
     Predictor,
     Quiet,
@@ -80,6 +81,7 @@ def fit(
     max_rows: MaxRows = MAX_ROWS,
     seed: Seed = 0,
     key_file: KeyFile = None,
+    no_rows: NoRows = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -111,7 +113,9 @@ def fit(
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
     made = _make_rule(locus, chosen, alphas[0], tau, eta, delta, starts)
     scorer = Scorer(locus, made, alphas)
-    save_and_show(terminal, scorer, output, sample, key=key, allow_empty=allow_empty)
+    save_and_show(
+        terminal, scorer, output, sample, key=key, keep_rows=not no_rows, allow_empty=allow_empty
+    )
 
 
 def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
@@ -238,6 +242,7 @@ def save_and_show(
     sample: Sample,
     *,
     key: bytes | None,
+    keep_rows: bool,
     allow_empty: bool,
 ) -> None:
     """Write an archive, and say what was fitted, what it guarantees and where it is.
@@ -247,7 +252,7 @@ def save_and_show(
     rule = scorer.rule
     accepts_nothing = rule is not None and rule.threshold == -np.inf
     if not accepts_nothing or allow_empty:
-        scorer.save(output, key=key)
+        scorer.save(output, key=key, keep_rows=keep_rows)
         _show(terminal, scorer, output, sample)
         return
     _show(terminal, scorer, None, sample)

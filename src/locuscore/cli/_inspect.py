@@ -70,6 +70,21 @@ def _entries(manifest: dict[str, Any]) -> dict[str, str]:
         "gives": ", ".join(manifest["columns"]),
         "needs": shown,
         "rows as": manifest["rows"],
+        **_kept_rows(manifest.get("kept_rows")),
         "written by": f"{versions} (format {manifest['format']})",
         "members": f"{len(manifest['members'])}, intact: each has its digest",
+    }
+
+
+def _kept_rows(kept: dict[str, Any] | None) -> dict[str, str]:
+    """What is known of the rows of `fit`: numbers and reasons, never a row."""
+    if kept is None:
+        none = "none: the archive was written before they were kept"
+        return {"digests": none, "probe rows": none}
+    digests, probe, note = int(kept["digests"]), int(kept["probe_rows"]), str(kept["note"])
+    why = f"none: {note or 'none kept'}"
+    known = f"{probe}, to know the predictor by" + (f" ({note})" if note else "")
+    return {
+        "digests": f"of {digests:,} rows of fit, to know them again" if digests else why,
+        "probe rows": known if probe else why,
     }

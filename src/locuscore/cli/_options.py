@@ -97,6 +97,32 @@ TargetAgain = Annotated[
 Archive = Annotated[
     Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
 ]
+AllowAnotherPredictor = Annotated[
+    bool,
+    option(
+        "--allow-another-predictor",
+        panel=PREDICTOR,
+        metavar="",
+        text="Take a predictor that answers otherwise than in fit; nothing is guaranteed then.",
+    ),
+]
+AllowUsedRows = Annotated[
+    bool,
+    option(
+        "--allow-rows-used-in-fit",
+        metavar="",
+        text="Go on with rows that were used to fit; nothing is proven then.",
+    ),
+]
+NoRows = Annotated[
+    bool,
+    option(
+        "--no-rows",
+        panel=OUTPUT,
+        metavar="",
+        text="Keep no digests and no rows of fit in the archive.",
+    ),
+]
 KeyFile = Annotated[
     Path | None,
     option(

@@ -23,6 +23,8 @@ from locuscore.cli._codes import BROKEN
 from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._options import (
     OUTPUT,
+    AllowAnotherPredictor,
+    AllowUsedRows,
     Archive,
     Data,
     Debug,
@@ -61,7 +63,7 @@ FailIfBroken = Annotated[
         "--fail-if-broken",
         panel=OUTPUT,
         metavar="",
-        text="Exit with code 4 if the rows contradict a claim.",
+        text="Exit with code 4 if the rows contradict a claim, or were used to fit.",
     ),
 ]
 Figures = Annotated[
@@ -82,6 +84,8 @@ def report(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    allow_another_predictor: AllowAnotherPredictor = False,
+    allow_rows_used_in_fit: AllowUsedRows = False,
     loss: LossAgain = None,
     seed: Seed = 0,
     key_file: KeyFile = None,
@@ -93,8 +97,8 @@ def report(
 ) -> None:
     """Report how a scorer does on labelled rows, in one page that needs no network.
 
-    The rows must be unseen by fit. Files of any size are read with constant memory. Each claim
-    of the scorer is tested on them, and the verdict is the first line.
+    The rows must be unseen by fit; those of fit judge nothing. Files of any size are read with
+    constant memory. Each claim of the scorer is tested, and the verdict is the first line.
     """
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
@@ -104,7 +108,8 @@ def report(
         check_output(summary, data, archive, output, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
-    scorer = load_scorer(archive, g, trust, own_loss, chosen_key(key_file))
+    key = chosen_key(key_file)
+    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor)
     target = known_target(scorer, target) if losses is None else None
     rows = LabelledRows.open(scorer, data, target, losses, groups)
     started = time.perf_counter()
@@ -120,6 +125,7 @@ def report(
             unit=unit,
             archive=archive.name,
             random_state=seed,
+            allow_rows_used_in_fit=allow_rows_used_in_fit,
         )
     found.write(output)
     if summary is not None:

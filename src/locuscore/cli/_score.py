@@ -18,6 +18,7 @@ from locuscore.cli._choices import (
     missing_columns,
 )
 from locuscore.cli._options import (
+    AllowAnotherPredictor,
     Archive,
     BadRows,
     BadRowsChoice,
@@ -60,6 +61,7 @@ def score(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    allow_another_predictor: AllowAnotherPredictor = False,
     key_file: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -75,7 +77,13 @@ def score(
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
     check_output(output, data, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
-    scorer = load_scorer(archive, g, trust, key=chosen_key(key_file))
+    scorer = load_scorer(
+        archive,
+        g,
+        trust,
+        key=chosen_key(key_file),
+        allow_another_predictor=allow_another_predictor,
+    )
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)

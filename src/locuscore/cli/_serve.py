@@ -7,6 +7,7 @@ from typing import Annotated
 from locuscore import Scorer
 from locuscore.cli._choices import chosen_key, chosen_predictor
 from locuscore.cli._options import (
+    AllowAnotherPredictor,
     Archive,
     Debug,
     KeyFile,
@@ -29,6 +30,7 @@ def serve(
     predictor: Predictor = None,
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
+    allow_another_predictor: AllowAnotherPredictor = False,
     key_file: KeyFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -48,6 +50,11 @@ def serve(
         host,
         port,
         service.Settings(api_key=os.environ.get(KEY), archive_key=chosen_key(key_file)),
-        load=partial(Scorer.load, predictor=g, trusted=tuple(trust or ())),
+        load=partial(
+            Scorer.load,
+            predictor=g,
+            trusted=tuple(trust or ()),
+            allow_another_predictor=allow_another_predictor,
+        ),
         log_level="warning" if quiet else "info",
     )

@@ -67,7 +67,7 @@ class Report:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the rows contradict anything that the scorer promises."""
+        """Whether the rows contradict anything that the scorer promises, or cannot judge it."""
         return bool(self.summary["verdict"]["broken"])
 
     def _repr_html_(self) -> str:
@@ -91,6 +91,7 @@ def report(
     archive: str = "guard.locus",
     created: datetime.date | None = None,
     random_state: int | None = 0,
+    allow_rows_used_in_fit: bool = False,
 ) -> Report:
     """Report what a scorer does on labelled rows that had no part in fitting it.
 
@@ -114,6 +115,9 @@ def report(
         Date on the page; None for today.
     random_state
         Seed of samples and of the attribution.
+    allow_rows_used_in_fit
+        Judge the claims on rows that were used to fit, which proves nothing; the page says so. By
+        default no claim is judged on them.
 
     Examples
     --------
@@ -148,6 +152,7 @@ def report(
         archive=archive,
         created=created,
         random_state=random_state,
+        allow_rows_used_in_fit=allow_rows_used_in_fit,
     )
 
 
@@ -162,6 +167,7 @@ def report_batches(
     archive: str = "guard.locus",
     created: datetime.date | None = None,
     random_state: int | None = 0,
+    allow_rows_used_in_fit: bool = False,
 ) -> Report:
     """As `report`, for a stream of batches (X, y), in memory that does not grow with it.
 
@@ -179,7 +185,13 @@ def report_batches(
     if pilot is None:
         first = list(_first(stream))
         pilot = _cut(first)
-    seen = Summary(scorer, pilot, group_name=group_name, random_state=random_state)
+    seen = Summary(
+        scorer,
+        pilot,
+        group_name=group_name,
+        random_state=random_state,
+        allow_rows_used_in_fit=allow_rows_used_in_fit,
+    )
     for batch in chain(first, stream):
         seen.add(*batch)
     return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from locuscore._codec import library_versions
 from locuscore._frames import as_array, as_batch, n_rows
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, Rows
 from locuscore._random import spawn_seeds
 from locuscore._scorer import Scorer
+from locuscore._used_rows import Labels, Reuse
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words
@@ -33,6 +34,7 @@ from locuscore.report._laws import (
     signal_names,
     spread_column,
 )
+from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Entry, Extremes, cell, is_number
 from locuscore.report._sample import Sample
 from locuscore.report._verdict import (
@@ -68,8 +70,11 @@ class Summary:
         *,
         group_name: str = "group",
         random_state: int | None = 0,
+        allow_rows_used_in_fit: bool = False,
     ) -> None:
         self.scorer = scorer
+        self.reuse: Reuse | None = None
+        self._allows_reuse = allow_rows_used_in_fit
         rows_seed, curve_seed, pit_seed, self._order_seed, self._forest_seed = spawn_seeds(
             random_state, 5
         )
@@ -104,6 +109,18 @@ class Summary:
             if len(block):
                 at = slice(block.start, block.start + len(block))
                 self._add(block, None if labels is None else labels[at])
+        self._look_up(rows, y, losses)
+
+    def _look_up(self, rows: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> None:
+        """Count the rows that `fit` has seen."""
+        used = self.scorer.locus.used_rows_
+        if used is None:
+            return
+        if self.reuse is None:
+            kind: Labels = "losses" if y is None else "y"
+            self.reuse = Reuse(used, self.scorer.schema, kind)
+        labels = losses if y is None else y
+        self.reuse.add(rows, None if labels is None else as_array(labels))
 
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
@@ -143,7 +160,8 @@ class Summary:
         n2 = len(scorer.locus.tails_)
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
         coverage = [words.coverage(n2, a, n, k) for a, k in covered]
-        verdict = self._verdict(coverage)
+        reuse = None if self.reuse is None else self.reuse.verdict
+        verdict, coverage = with_reuse(self._verdict(coverage), coverage, reuse, self._allows_reuse)
         found = {
             "format": FORMAT,
             "title": title,

@@ -8,7 +8,9 @@ const STANDINGS = {
 };
 
 const CONTRADICTED = "contradicted";
-const VERDICTS = { kept: ["good", "kept"], [CONTRADICTED]: ["bad", CONTRADICTED] };
+const NOT_JUDGED = "not judged"; // the rows were used to fit
+const VERDICTS = { kept: ["good", "kept"], [CONTRADICTED]: ["bad", CONTRADICTED],
+  [NOT_JUDGED]: ["plain", NOT_JUDGED] };
 
 /** Each claim with the exact test of it; an aim that was never promised is only missed. */
 function claimBadge(c) {
@@ -60,7 +62,8 @@ function guarantee(data) {
 function coverageBadge(c, data) {
   const claim = data.verdict.claims.find((part) => part.alpha === c.alpha);
   const low = claim?.verdict === CONTRADICTED ? ["bad", "too low"] : ["warn", "low"];
-  const [kind, text] = isTrivial(c) ? ["plain", "no test"] : c.agrees ? ["good", "agrees"]
+  const [kind, text] = claim?.verdict === NOT_JUDGED ? ["plain", NOT_JUDGED]
+    : isTrivial(c) ? ["plain", "no test"] : c.agrees ? ["good", "agrees"]
     : c.rate < c.low ? low : ["warn", "higher"];
   return make("strong", { class: `badge ${kind}` }, text);
 }
