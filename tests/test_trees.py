@@ -1,6 +1,5 @@
 """Trees that compiled code would follow astray are refused."""
 
-import copy
 import json
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import rows
 from locuscore._fitted import check_fitted
 from locuscore._lightgbm_text import canonical_lightgbm
-from locuscore._trees import check_links, check_stochtree
+from locuscore._trees import canonical_stochtree, check_links
 
 
 @pytest.mark.parametrize(
@@ -164,38 +163,99 @@ def test_boosted_trees_on_categories_of_a_frame_pass():
         check_fitted(HistGradientBoostingRegressor(max_iter=2).fit(frame, y))
 
 
-def stochtree_text():
-    tree = {
-        "num_nodes": 5,
+def stochtree_tree():
+    return {
+        "category_list": [],
+        "category_list_begin": [0] * 5,
+        "category_list_end": [0] * 5,
+        "deleted_nodes": [],
         "has_categorical_split": False,
+        "internal_nodes": [0, 2],
+        "is_log_scale": False,
+        "leaf_parents": [2],
+        "leaf_value": [0.0, 0.1, 0.0, 1.0, 2.0],
+        "leaf_vector": [],
+        "leaf_vector_begin": [0] * 5,
+        "leaf_vector_end": [0] * 5,
+        "leaves": [1, 3, 4],
         "left": [1, -1, 3, -1, -1],
+        "node_deleted": [False] * 5,
+        "node_type": [1, 0, 1, 0, 0],
+        "num_deleted_nodes": 0,
+        "num_nodes": 5,
+        "output_dimension": 1,
+        "parent": [-1, 0, 0, 2, 2],
         "right": [2, -1, 4, -1, -1],
         "split_index": [0, -1, 1, -1, -1],
         "threshold": [0.5] * 5,
-        "leaf_value": [0.0] * 5,
-        "node_type": [1, 0, 1, 0, 0],
-        "parent": [-1, 0, 0, 2, 2],
     }
-    forest = {"num_trees": 1, "output_dimension": 1, "tree_0": tree}
-    return {"num_samples": 1, "forest_0": forest}
 
 
-def test_forged_forests_of_stochtree_are_refused():
-    sound = stochtree_text()
-    check_stochtree(json.dumps(sound), 1, 2)
-    for name, value in {
-        "left": [1, -1, 9, -1, -1],
-        "right": [2, -1, 2, -1, -1],
-        "split_index": [0, -1, 2, -1, -1],
-        "threshold": [0.5],
-        "has_categorical_split": True,
-    }.items():
-        forged = copy.deepcopy(sound)
-        forged["forest_0"]["tree_0"][name] = value
-        with pytest.raises(ValueError, match=r"does not exist|does not end|other nodes"):
-            check_stochtree(json.dumps(forged), 1, 2)
-    with pytest.raises(ValueError, match="number of trees"):
-        check_stochtree(json.dumps(sound), 2, 2)
+def stochtree_forests():
+    said = {"is_leaf_constant": True, "output_dimension": 1, "is_exponentiated": False}
+    said["num_trees"] = 2
+    forest = said | {"tree_0": stochtree_tree(), "tree_1": stochtree_tree()}
+    return said | {"num_samples": 1, "initialized": True, "forest_0": forest}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("left", [1, -1, 9, -1, -1]),
+        ("left", [1, -1, 0, -1, -1]),
+        ("left", [1, -1, -5, -1, -1]),
+        ("left", [1, -1, 3.0, -1, -1]),
+        ("right", [2, -1, 2, -1, -1]),
+        ("right", [2, -1, 6, -1, -1]),  # a node of the next tree
+        ("split_index", [0, -1, 2, -1, -1]),
+        ("threshold", [0.5]),
+        ("threshold", ["a"] * 5),
+        ("threshold", [float("nan")] * 5),
+        ("node_type", [1, 0, 2, 0, 0]),
+        ("has_categorical_split", True),
+        ("category_list", [1]),
+        ("category_list_end", [10**9] * 5),
+        ("leaf_vector_end", [10**9] * 5),
+        ("output_dimension", 3),
+        ("leaves", [1, 3, 40]),
+        ("parent", [-1, 0, 0, 20, 2]),
+        ("num_nodes", 10**9),
+        ("num_deleted_nodes", -1),
+        ("unknown", 1),
+    ],
+)
+@pytest.mark.parametrize("tree", ["tree_0", "tree_1"])
+def test_forged_trees_of_stochtree_are_refused(tree, name, value):
+    forged = stochtree_forests()
+    assert json.loads(canonical_stochtree(json.dumps(forged), 2, False, 2)) == forged
+    forged["forest_0"][tree][name] = value
+    with pytest.raises(ValueError, match=r"does not exist|does not end|other nodes|else|Out of"):
+        canonical_stochtree(json.dumps(forged), 2, False, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_samples": 2},
+        {"num_samples": 0},
+        {"num_samples": 1.0},
+        {"num_trees": 3},
+        {"output_dimension": 2},
+        {"is_leaf_constant": False},
+        {"is_exponentiated": True},
+        {"forest_7": {}},
+        {"forest_0": {}},
+    ],
+)
+def test_forged_forests_of_stochtree_are_refused(change):
+    forged = stochtree_forests() | change
+    with pytest.raises((ValueError, KeyError)):
+        canonical_stochtree(json.dumps(forged), 2, False, 2)
+    if "num_samples" not in change:
+        forged = stochtree_forests()
+        forged["forest_0"] |= change
+        with pytest.raises((ValueError, KeyError)):
+            canonical_stochtree(json.dumps(forged), 2, False, 2)
 
 
 LIGHTGBM = """tree

@@ -19,7 +19,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from locuscore import engines
 from locuscore._archive import ArchiveError, array_bytes, read_array
-from locuscore._trees import check_stochtree
+from locuscore._trees import canonical_stochtree
 from locuscore._trusted import (
     is_lightgbm,
     lightgbm_parts,
@@ -158,11 +158,7 @@ class Reader:
         kind = _find(name)
         result = object.__new__(kind)
         if name == "Forests":
-            result.__setstate__(self._forests(state))
-            return result
-        if name == "BART":
-            for n_trees, _, text in self._forests(state["forests_"]["state"]).values():
-                check_stochtree(text, n_trees, state["n_signals_"])
+            raise ArchiveError("it holds forests of stochtree without their engine.")
         if issubclass(kind, BaseEstimator):
             parameters = inspect.signature(kind).parameters.values()
             defaults = {p.name: p.default for p in parameters}
@@ -172,15 +168,24 @@ class Reader:
         allowed = {*_CLASSES[name][1], *vars(result)}
         if not set(_CLASSES[name][1]) <= set(state) <= allowed:
             raise ArchiveError(f"the state of its {name} is not what a {name} has.")
-        vars(result).update({key: self.decode(item) for key, item in state.items()})
+        parts = dict(state)
+        if name == "BART":
+            forests = self._forests(parts.pop("forests_")["state"], state["n_signals_"])
+            vars(result)["forests_"] = forests
+        vars(result).update({key: self.decode(item) for key, item in parts.items()})
         return result
 
-    def _forests(self, state: Mapping[str, Any]) -> dict[str, tuple[int, bool, str]]:
-        return {
-            name: (int(n_trees), bool(is_exponentiated), self.members[member].decode())
-            for name in ("location", "variance")
-            for n_trees, is_exponentiated, member in [state[name]]
-        }
+    def _forests(self, state: Mapping[str, Any], n_signals: int) -> Any:
+        """Return the forests of BART, which read no more signals than it checks."""
+        texts = {}
+        for name in ("location", "variance"):
+            n_trees, is_exponentiated, member = state[name]
+            text = self.members[member].decode()
+            text = canonical_stochtree(text, n_trees, is_exponentiated, n_signals)
+            texts[name] = (n_trees, is_exponentiated, text)
+        result = object.__new__(_find("Forests"))
+        result.__setstate__(texts)
+        return result
 
     def skops(self, member: str) -> Any:
         """Return a part of scikit-learn's, if its minor version is the one installed."""
