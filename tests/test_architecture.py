@@ -38,7 +38,7 @@ LAYERS = [
     {"_batch", "_trusted", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
     {"_losses", "_loss_model", "_frames", "_gamma", "_certify", "_score_functions"},
-    {"_cells", "_groups", "_predictor"},
+    {"_cells", "_groups", "_predictor", "_unseen"},
     {"_packed", "_probe", "_signals", "_used_rows"},
     {"engines"},
     {"_codec", "_scoring"},

@@ -401,7 +401,7 @@ def test_pandas_results_keep_their_index(index, rng, pd):
 @pytest.mark.extra
 def test_pandas_targets_are_taken_by_position(rng, pd):
     X = pd.DataFrame({"a": rng.normal(size=40)})
-    y = pd.Series(rng.normal(size=40), index=np.arange(40)[::-1])
+    y = pd.Series(rng.normal(size=40), index=np.arange(40)[::-1] + 7)
     locus = Locus(Recorder(), engine=ConstantNormal(), random_state=0).fit(X, y)
     assert_close(locus.losses(X, y).to_numpy(), np.abs(y.to_numpy()))
 

@@ -15,7 +15,7 @@ from locuscore._frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._numeric import smallest_scale
-from locuscore._predictor import check_loss_fits, check_predictor, n_outputs, realised_losses
+from locuscore._predictor import check_predictor, n_outputs, realised_losses
 from locuscore._probe import Probe
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._random import seeded, spawn_seeds
@@ -25,6 +25,7 @@ from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import some_rows, split_rows
 from locuscore._used_rows import Labels, Reuse, UsedRows, checked_rule
 from locuscore._validation import (
+    check_loss_size,
     check_losses,
     check_methods,
     check_same_order,
@@ -155,7 +156,6 @@ class Locus(RowScores, BaseEstimator):
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
         self._resolve()
-        check_loss_fits(self.loss, self.predictor_)
         self.target_name_ = name_of(y)
         z = realised_losses(self.loss_, self.predictor_, X, y)
         return self._fit(X, z, as_array(y), "y")
@@ -245,7 +245,7 @@ class Locus(RowScores, BaseEstimator):
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
     def _fit(self, X: Rows, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
-        check_support(z, self.support_)
+        check_loss_size(check_support(z, self.support_))
         split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
         self.fit_rows_, self.calibration_rows_ = split_rows(
             len(z), self.calibration_size, split_seed

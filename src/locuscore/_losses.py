@@ -1,7 +1,7 @@
 """Losses: functions ``(y_true, y_pred) -> z``, and what each reads from the predictor."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ class Loss:
     reads: Reads = field(repr=False)
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     n_classes: int | None = field(default=None, repr=False)
+    is_default: bool = field(default=False, repr=False)  # nobody has chosen it
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -150,7 +151,7 @@ _NAMED = {
 def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any] | None) -> Loss:
     """Return the loss of this name, or the given function as a loss; None for the default."""
     if loss is None:
-        return _NAMED["absolute"]
+        return replace(_NAMED["absolute"], is_default=True)
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):

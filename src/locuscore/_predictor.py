@@ -81,9 +81,9 @@ def is_classifier(predictor: Any) -> bool:
     return hasattr(predictor, "predict_proba") or classes_of(predictor) is not None
 
 
-def check_loss_fits(loss: Any, predictor: Any) -> None:
+def _check_loss_fits(loss: Loss, predictor: Any) -> None:
     """Raise where no loss was chosen and the default, for numbers, would be used on classes."""
-    if loss is None and is_classifier(predictor):
+    if loss.is_default and is_classifier(predictor):
         raise ValueError(
             f"the predictor {type(predictor).__name__} is a classifier, and the default loss is "
             "'absolute', for numbers; choose one of 'zero_one', 'log', 'brier' or cost(matrix). If "
@@ -102,6 +102,7 @@ def realised_losses(
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     check_same_order(X=X, y=y)
+    _check_loss_fits(loss, predictor)
     n = n_rows(X)
     targets = check_targets(as_array(y), n)
     if not n:

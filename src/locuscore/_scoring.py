@@ -13,7 +13,7 @@ from locuscore._distribution import Floor, LossDistribution, Support
 from locuscore._frames import Schema, as_array, as_rows, like_rows, n_rows, numbered
 from locuscore._loss_model import LossModel
 from locuscore._losses import Loss, check_support
-from locuscore._predictor import check_loss_fits, check_predictor, realised_losses
+from locuscore._predictor import check_predictor, realised_losses
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._route import Routing, route_by_cost
 from locuscore._rules import FlagRule, Score, check_rule
@@ -25,13 +25,13 @@ from locuscore._score_functions import (
     score_function,
 )
 from locuscore._signals import Signals
+from locuscore._unseen import unseen_said_once
 from locuscore._validation import LocusWarning, check_alpha, check_tau, one_tau
 
 
 class RowScores:
     """The methods of `Locus` that read its laws; fitting is in `Locus` itself."""
 
-    loss: Any
     predictor_: Any
     loss_: Loss
     engine_: LossEngine
@@ -39,6 +39,7 @@ class RowScores:
     support_: Support
     floor_: Floor
     signals_: Signals
+    schema_: Schema
     tails_: FloatArray
     n_features_in_: int
 
@@ -58,7 +59,6 @@ class RowScores:
         """Realised losses of the predictor on labelled rows."""
         check_is_fitted(self)
         check_predictor(self.predictor_)
-        check_loss_fits(self.loss, self.predictor_)
         X = self._check_rows(X)
         z = realised_losses(self.loss_, self.predictor_, X, y)
         return like_rows(X, check_support(z, self.support_), ["loss"])
@@ -146,7 +146,8 @@ class RowScores:
         X = self._check_rows(X)
         if not n_rows(X):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
-        return self.loss_model_.dist(self.signals_(X))
+        with unseen_said_once(self.schema_, X):
+            return self.loss_model_.dist(np.vstack([S for _, S in self.signals_.blocks(X)]))
 
     def scores(self, X: Rows, score: Score) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
@@ -171,10 +172,11 @@ class RowScores:
         X = self._check_rows(X)
         function = score_function(scores, self.tails_, self.support_.high)
         out, said = np.empty((n_rows(X), len(scores))), []
-        for start, S in self.signals_.blocks(X):
-            said.append(self.signals_.predictions(S, self.n_features_in_))
-            for rows, dist in self.loss_model_.blocks(S, start):
-                out[rows] = function(dist)
+        with unseen_said_once(self.schema_, X):
+            for start, S in self.signals_.blocks(X):
+                said.append(self.signals_.predictions(S, self.n_features_in_))
+                for rows, dist in self.loss_model_.blocks(S, start):
+                    out[rows] = function(dist)
         found = [part for part in said if part is not None]
         return (np.concatenate(found) if found else None), out
 
@@ -212,7 +214,8 @@ class RowScores:
         """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
         X = self._check_rows(X)
         out = np.empty((n_rows(X), len(names)))
-        for start, S in self.signals_.blocks(X):
-            for rows, dist in self.loss_model_.blocks(S, start):
-                out[rows] = function(dist)
+        with unseen_said_once(self.schema_, X):
+            for start, S in self.signals_.blocks(X):
+                for rows, dist in self.loss_model_.blocks(S, start):
+                    out[rows] = function(dist)
         return like_rows(X, out if ndim else out[:, 0], names)

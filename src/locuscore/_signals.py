@@ -10,6 +10,7 @@ from locuscore._frames import Encoder, column_names, n_rows, take_rows
 from locuscore._numeric import row_blocks
 from locuscore._predictor import has_members, is_classifier, own_signals
 from locuscore._protocols import FloatArray, Rows
+from locuscore._unseen import count_categories
 from locuscore._validation import BadRowsError
 
 MOST_ROWS_AT_ONCE = 65_536
@@ -44,11 +45,13 @@ class Signals:
     def blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
         """Signals of consecutive rows, with the position of the first."""
         for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
+            part = take_rows(X, rows)
             try:
-                S = self(take_rows(X, rows))
+                S = self(part)
             except BadRowsError as error:
                 error.move(rows.start)
                 raise
+            count_categories(self.embed, part, S)
             yield rows.start, S
 
     def predictions(self, S: FloatArray, n_features: int) -> FloatArray | None:

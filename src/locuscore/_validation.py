@@ -11,6 +11,8 @@ from locuscore._protocols import FloatArray, IntArray
 
 MOST_SHOWN = 10  # rows in an error message
 
+SMALLEST_LOSS, LARGEST_LOSS = 1e-150, 1e150
+
 
 class LocusWarning(UserWarning):
     """Statistical trouble the user should know of; the result is still valid."""
@@ -172,6 +174,21 @@ def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
             "Check the targets and predictions, or pass a loss that handles missing ones."
         )
     return values
+
+
+def check_loss_size(z: FloatArray) -> FloatArray:
+    """Return losses whose squares are neither infinite nor rounded away.
+
+    Only the largest counts: small losses beside it are small.
+    """
+    largest = float(np.max(np.abs(z)))
+    if largest and not SMALLEST_LOSS <= largest <= LARGEST_LOSS:
+        raise ValueError(
+            f"the largest loss is {largest:.3g}, and squares of losses do not fit into a float; "
+            f"expected between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}. Measure the target and the "
+            "prediction in another unit."
+        )
+    return z
 
 
 def check_no_missing(S: FloatArray, engine: str) -> None:

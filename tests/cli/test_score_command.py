@@ -522,3 +522,21 @@ def test_wrong_use_is_one_line(guard, tmp_path, capsys):
     (tmp_path / "empty.arrow").write_bytes(b"")
     assert "is empty" in fails(capsys, "score", archive, tmp_path / "empty.arrow", *out)
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("block_rows", [40, 1000])
+def test_unseen_values_are_counted_over_the_file_and_said_once(block_rows, guard, tmp_path, capsys):
+    _, archive = guard
+    arguments = ["score", archive, "-o", tmp_path / "out.parquet", "--block-rows", block_rows]
+    numbers = write(homes(150).assign(town=np.arange(150)), tmp_path / "numbers.parquet")
+    assert main([*map(str, arguments), str(numbers)]) == 0
+    err = capsys.readouterr().err
+    assert err.count("of 150 rows, many have values that fit has not seen") == 1
+    assert "'town' 150 (of type int, in fit str)" in err
+    few = homes(150)
+    few.loc[:9, "town"] = "elsewhere"
+    assert run(capsys, *arguments, write(few, tmp_path / "few.csv"))["unseen_values"] == {
+        "town": 10
+    }
+    assert main([*map(str, arguments), str(tmp_path / "few.csv")]) == 0
+    assert "has not seen" not in capsys.readouterr().err

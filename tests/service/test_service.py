@@ -141,6 +141,17 @@ def test_infinite_bounds_are_null_in_json_and_counted():
     assert 'locuscore_request_seconds_count{path="/score"} 2.0' in metrics
 
 
+def test_values_that_fit_has_not_seen_are_counted_by_column(scorer):
+    X, _ = frame(10, seed=1)
+    X.loc[:6, "town"] = "elsewhere"
+    with running(scorer) as client:
+        for row in json_rows(X):
+            assert client.post("/score", json={"rows": [row]}).status_code == 200
+        metrics = client.get("/metrics").text
+    assert 'locuscore_unseen_values_total{column="town"} 7.0' in metrics
+    assert 'column="size"' not in metrics
+
+
 def test_no_rows_are_no_rows(client, scorer):
     import pyarrow as pa
 

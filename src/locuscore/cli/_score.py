@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from locuscore import __version__
+from locuscore._unseen import collected_unseen
 from locuscore.cli._choices import (
     check_output,
     chosen_key,
@@ -93,10 +94,13 @@ def score(
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
     with Parts.of(output, key, data) as parts:
-        with terminal.progress(source.n_rows, parts.n_done * block_rows) as advance:
+        progress = terminal.progress(source.n_rows, parts.n_done * block_rows)
+        with progress as advance, collected_unseen() as unseen:
             resumed = score_blocks(source, block, parts, block_rows, advance)
         parts.merge(kind, counts.add)
-    figures = figures_of(counts, output, resumed, time.perf_counter() - started)
+    if unseen.warning is not None:
+        terminal.note(f"Warning: {unseen.warning}")
+    figures = figures_of(counts, output, resumed, time.perf_counter() - started, unseen.counts)
     terminal.show(figures, lambda console: _draw(console, figures))
 
 

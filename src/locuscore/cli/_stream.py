@@ -145,8 +145,10 @@ def score_blocks(
     return first * size
 
 
-def figures_of(counts: Counts, output: Path, resumed: int, seconds: float) -> Mapping[str, Any]:
-    """Return what a run has to report."""
+def figures_of(
+    counts: Counts, output: Path, resumed: int, seconds: float, unseen: Mapping[Any, int]
+) -> Mapping[str, Any]:
+    """Return what a run has to report; `unseen` are counts over the rows of this run."""
     resumed = min(resumed, counts.rows)
     return {
         "output": str(output),
@@ -155,6 +157,7 @@ def figures_of(counts: Counts, output: Path, resumed: int, seconds: float) -> Ma
         "flagged": counts.flagged,
         "bad_rows": counts.bad,
         "infinite_bounds": counts.infinite,
+        "unseen_values": {str(name): n for name, n in unseen.items()},
         "seconds": round(seconds, 3),
         "rows_per_second": round((counts.rows - resumed) / seconds) if seconds else None,
     }

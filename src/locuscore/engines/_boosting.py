@@ -11,13 +11,19 @@ from locuscore._protocols import FloatArray
 MOST_ROWS_OF_ONE_THREAD = 30_000
 
 
-class BoostedTrees(HistGradientBoostingRegressor):
-    """scikit-learn's boosted trees, which cannot bin a feature that is missing in every row.
+UNIT_STEP = 128  # of the exponent of the unit: targets of usual size are left as they are
 
-    Such a feature is made constant, so no tree splits on it, and `predict` may find anything
-    there. Happens with columns not filled yet, and in folds or parts that miss the few rows of a
-    rarely filled one.
+
+class BoostedTrees(HistGradientBoostingRegressor):
+    """scikit-learn's boosted trees, for features and targets that it cannot take.
+
+    A feature that is missing in every row is made constant, so no tree splits on it, and `predict`
+    may find anything there. Happens with columns not filled yet, and in folds or parts that miss
+    the few rows of a rarely filled one. Very large or small targets are measured in a unit of their
+    size, a power of two, since gradients are kept in single precision.
     """
+
+    unit_ = 1.0  # of models that were saved without one
 
     def fit(self, X: FloatArray, y: FloatArray, **kwargs: Any) -> Self:
         """Fit as scikit-learn does, small samples with one thread.
@@ -25,6 +31,13 @@ class BoostedTrees(HistGradientBoostingRegressor):
         Up to some 30,000 rows more threads gain nothing, and on cores that other programs use they
         wait for each other: a fit of a second then takes a minute.
         """
+        _, exponent = np.frexp(np.max(np.abs(y)))
+        self.unit_ = 2.0 ** (UNIT_STEP * min(round(int(exponent) / UNIT_STEP), 7))
         n_threads = 1 if len(X) <= MOST_ROWS_OF_ONE_THREAD else None
         with threadpool_limits(n_threads, user_api="openmp"):
-            return super().fit(np.where(np.isnan(X).all(axis=0), 0.0, X), y, **kwargs)
+            filled = np.where(np.isnan(X).all(axis=0), 0.0, X)
+            return super().fit(filled, y / self.unit_, **kwargs)
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Predict, in the unit of the targets."""
+        return self.unit_ * super().predict(X)

@@ -104,6 +104,7 @@ class Service:
             settings.max_batch_rows,
             settings.max_requests,
             metrics.batch_rows.observe,
+            metrics.unseen,
         )
 
     async def score(self, request: Request) -> Response:

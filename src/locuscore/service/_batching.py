@@ -3,10 +3,12 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from locuscore._unseen import collected_unseen
 
 
 class OverloadError(Exception):
@@ -46,10 +48,12 @@ class Batcher:
         max_rows: int,
         max_waiting: int,
         seen: Callable[[int], object] = lambda n: None,
+        unseen: Callable[[Mapping[Any, int]], object] = lambda counts: None,
     ) -> None:
         self._gather_seconds = gather_seconds
         self._max_rows = max_rows
         self._seen = seen
+        self._unseen = unseen
         self._jobs: queue.Queue[Job | None] = queue.Queue(max_waiting)
         self._thread = threading.Thread(target=self._run, name="locuscore-scoring", daemon=True)
         self._thread.start()
@@ -83,7 +87,7 @@ class Batcher:
                 groups.setdefault(job.group, []).append(job)
             for group, jobs in groups.items():
                 self._seen(sum(job.n for job in jobs))
-                _score(group, jobs)
+                _score(group, jobs, self._unseen)
 
     def _next_batch(self) -> tuple[list[Job], bool]:
         """Wait for a job, gather others; also whether there will be another batch."""
@@ -105,16 +109,20 @@ class Batcher:
         return batch, True
 
 
-def _score(group: Group, jobs: Sequence[Job]) -> None:
+def _score(
+    group: Group, jobs: Sequence[Job], unseen: Callable[[Mapping[Any, int]], object]
+) -> None:
     try:
-        results = group.score([job.part for job in jobs])
+        with collected_unseen() as found:
+            results = group.score([job.part for job in jobs])
     except Exception as error:
         if len(jobs) == 1:
             jobs[0].future.set_exception(error)
             return
         half = len(jobs) // 2
-        _score(group, jobs[:half])
-        _score(group, jobs[half:])
+        _score(group, jobs[:half], unseen)
+        _score(group, jobs[half:], unseen)
     else:
+        unseen(found.counts)
         for job, result in zip(jobs, results, strict=True):
             job.future.set_result(result)

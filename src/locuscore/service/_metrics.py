@@ -1,6 +1,7 @@
 """What Prometheus reads; each app counts for itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -38,6 +39,12 @@ class Metrics:
             "locuscore_infinite_bound_share", "Share of infinite bounds, since the start.",
             registry=own,
         )  # fmt: skip
+        self._unseen = Counter(
+            "locuscore_unseen_values",
+            "Values that fit has not seen, by column.",
+            ["column"],
+            registry=own,
+        )
         self.batch_rows = Histogram(
             "locuscore_batch_rows", "Rows scored in one call.", buckets=ROWS, registry=own
         )
@@ -68,6 +75,11 @@ class Metrics:
             self._acceptance.set(accepted_rows / rows)
         if all_bounds:
             self._infinite_share.set(infinite_bounds / all_bounds)
+
+    def unseen(self, counts: Mapping[Any, int]) -> None:
+        """Count values that fit has not seen."""
+        for name, n in counts.items():
+            self._unseen.labels(str(name)).inc(n)
 
     def text(self) -> bytes:
         """Return everything in Prometheus' format."""

@@ -1,0 +1,140 @@
+"""Values that `fit` has not seen, counted while rows are scored: other categories or kinds."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from locuscore._frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
+from locuscore._protocols import FloatArray, Rows
+from locuscore._validation import LocusWarning, is_missing
+
+LARGEST_SHARE = 0.1  # of the rows of a call, in one column
+
+# The encoder turns these into floats that mean something else; text is its own business.
+_KINDS = {
+    "time": ("date",),
+    "duration": ("duration", "timedelta"),
+    "number": ("int", "uint", "float", "decimal", "bool"),
+}
+
+
+@dataclass
+class Unseen:
+    """How many values of each column were not seen in `fit`; missing values do not count."""
+
+    rows: int = 0
+    counts: Counter[Any] = field(default_factory=Counter)
+    kinds: dict[Any, str] = field(default_factory=dict)
+
+    def add(self, name: Any, count: int, kind: str = "") -> None:
+        """Count values of one column; `kind` says what they are, if not what they were in fit."""
+        if count:
+            self.counts[name] += count
+            self.kinds.setdefault(name, kind)
+
+    def merge(self, other: "Unseen") -> None:
+        """Add what was counted on other rows."""
+        self.rows += other.rows
+        for name, count in other.counts.items():
+            self.add(name, count, other.kinds[name])
+
+    @property
+    def warning(self) -> str | None:
+        """One sentence on the columns with many such values; None where there are none."""
+        many = {name: n for name, n in self.counts.items() if n > LARGEST_SHARE * self.rows}
+        if not many:
+            return None
+        parts = [
+            f"{name!r} {n:,}" + (f" ({self.kinds[name]})" if self.kinds[name] else "")
+            for name, n in many.items()
+        ]
+        return (
+            f"of {self.rows:,} rows, many have values that fit has not seen, by column: "
+            f"{', '.join(parts)}. The engine cannot use them, so the bounds are less sharp, and "
+            "valid only if the rows are still like those of fit. Check that each column means what "
+            "it did there."
+        )
+
+
+_COLLECTED: ContextVar[Unseen | None] = ContextVar("unseen values", default=None)
+
+
+@contextmanager
+def collected_unseen() -> Iterator[Unseen]:
+    """Count the unseen values of all scoring inside; no call then warns by itself."""
+    found = Unseen()
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)
+
+
+@contextmanager
+def unseen_said_once(schema: Schema, X: Rows) -> Iterator[None]:
+    """Warn once of the unseen values of the rows scored inside, unless somebody collects them."""
+    outer = _COLLECTED.get()
+    with collected_unseen() as found:
+        found.rows = n_rows(X)
+        _count_kinds(schema, X, found)
+        yield
+    if outer is not None:
+        outer.merge(found)
+    elif found.warning is not None:
+        warnings.warn(found.warning, LocusWarning, stacklevel=5)
+
+
+def count_categories(embed: Any, X: Rows, S: FloatArray) -> None:
+    """Count, for whoever collects, the categories of X that got no code in the signals S."""
+    found, encoder = _COLLECTED.get(), getattr(embed, "__self__", None)
+    if found is None or not isinstance(encoder, Encoder):
+        return
+    for j, codes in encoder.codes_.items():
+        rows = np.flatnonzero(np.isnan(S[:, j]))
+        if len(rows):
+            frame = as_frame(X)
+            values = as_array((X if frame is None else frame)[:, j])[rows].tolist()
+            new = [value for value in values if not is_missing(value)]
+            found.add(column_names(X)[j], len(new), _other_type(new, codes))
+
+
+def _other_type(new: Iterable[Any], known: Iterable[Any]) -> str:
+    """Name the type of the new values, if no known one has it."""
+    types = {type(value).__name__ for value in new}
+    seen = {type(value).__name__ for value in known}
+    if types & seen or not seen:
+        return ""
+    return f"of type {'/'.join(sorted(types))}, in fit {'/'.join(sorted(seen))}"
+
+
+def _count_kinds(schema: Schema, X: Rows, found: Unseen) -> None:
+    """Count the columns that held numbers, times or durations in fit, and now hold another."""
+    known = [j for j, then in enumerate(schema.types) if _kind(then)]
+    frame = as_frame(X)
+    # The types of text columns are left alone: some libraries look at values to find them.
+    now = [str(X.dtype)] * len(known) if frame is None else _types(frame, known)
+    for j, type_name in zip(known, now, strict=True):
+        before, after = _kind(schema.types[j]), _kind(type_name)
+        if after and before != after:
+            values = as_array((X if frame is None else frame)[:, j])
+            present = n_rows(X) - sum(map(is_missing, values.tolist()))
+            found.add(schema.names[j], present, f"a {after}, in fit a {before}")
+
+
+def _types(frame: nw.DataFrame[Any], columns: list[int]) -> list[str]:
+    names = frame.columns
+    return [str(frame.get_column(names[j]).dtype) for j in columns]
+
+
+@cache
+def _kind(type_name: str) -> str:
+    name = type_name.lower()
+    return next((kind for kind, starts in _KINDS.items() if name.startswith(starts)), "")
