@@ -98,10 +98,12 @@ def running(source, settings=None, **options):
     import httpx
     import uvicorn
 
-    from locuscore.service import create_app
+    from locuscore.service import Settings, create_app
+    from locuscore.service._server import configured
 
     app = create_app(source, settings, **options)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", ws="none")
+    at = {"host": "127.0.0.1", "port": 0, "log_level": "critical"}
+    config = configured(app, settings or Settings(), **at)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

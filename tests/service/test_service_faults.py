@@ -165,14 +165,15 @@ def test_a_shutdown_finishes_running_requests(scorer, tmp_path):
     path = tmp_path / "x.locus"
     scorer.save(path)
     wanted = expected(scorer)
-    with process(path, "Settings(gather_seconds=1.0)") as (child, address):
-        with ThreadPoolExecutor(8) as pool:
+    with process(path, "Settings(gather_seconds=3.0)") as (child, address):
+        with ThreadPoolExecutor(8) as pool, httpx.Client(base_url=address, timeout=20) as client:
 
             def ask(i):
-                return httpx.post(f"{address}/score", json={"rows": [X[i].tolist()]}, timeout=20)
+                return client.post("/score", json={"rows": [X[i].tolist()]})
 
             answers = [pool.submit(ask, i) for i in range(8)]
-            time.sleep(0.5)
+            while "requests_under_way 8.0" not in client.get("/metrics").text:
+                assert not any(answer.done() for answer in answers)
             child.send_signal(signal.SIGTERM)
             for i, answer in enumerate(answers):
                 assert answer.result().status_code == 200

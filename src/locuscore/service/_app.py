@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from locuscore._archive import ArchiveError
 from locuscore._scorer import Scorer
@@ -23,12 +24,14 @@ from locuscore.service._guard import Guard
 from locuscore.service._metrics import Metrics
 from locuscore.service._model import Load, Model, Store, columns_of
 from locuscore.service._openapi import describe
+from locuscore.service._reload import Reloads
 from locuscore.service._rows import parse_rows, scored_rows
 from locuscore.service._settings import RefusalError, Settings, first_line
 
 JSON = "application/json"
 LARGE_BODY = 2**16  # larger ones are parsed beside the event loop, which others need meanwhile
 MODEL_HEADER = "Locuscore-Model"
+READ = ["GET", "HEAD"]
 log = logging.getLogger("locuscore.service")
 Result = TypeVar("Result")
 
@@ -63,12 +66,12 @@ def create_app(
     app.state.service = service
     # A plain route: the description is our own, and every layer costs each single row.
     app.add_route("/score", service.score, methods=["POST"])
-    app.add_api_route("/model", service.model, methods=["GET"])
-    app.add_api_route("/healthz", service.healthz, methods=["GET"])
-    app.add_api_route("/metrics", service.metrics_text, methods=["GET"])
+    app.add_api_route("/model", service.model, methods=READ)
+    app.add_api_route("/healthz", service.healthz, methods=READ)
+    app.add_api_route("/metrics", service.metrics_text, methods=READ)
     app.add_api_route("/reload", service.reload, methods=["POST"])
     app.openapi = lambda: describe(store.current, settings)  # type: ignore[method-assign]
-    app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), methods=["GET"])
+    app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), methods=READ)
     app.add_exception_handler(RefusalError, _refused)
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(Exception, _failed)
@@ -99,6 +102,7 @@ class Service:
         self.store = store
         self.settings = settings
         self.metrics = metrics
+        self.reloads = Reloads(self.load)
         self.batcher = Batcher(
             settings.gather_seconds,
             settings.max_batch_rows,
@@ -119,6 +123,8 @@ class Service:
             async with asyncio.timeout(self.settings.timeout_seconds):
                 body = await read_body(request, self.settings.max_body_bytes)
                 return await answer(body, self.store.current)
+        except ClientDisconnect:
+            raise RefusalError(408, "the request was not sent to its end.") from None
         except TimeoutError:
             limit = self.settings.timeout_seconds
             raise RefusalError(504, f"there was no answer within {limit:g} seconds.") from None
@@ -176,7 +182,8 @@ class Service:
                 409, "the service was started with a scorer in memory, not with a file."
             )
         try:
-            model = await asyncio.to_thread(self.load)
+            # Others may wait for the same load.
+            model = await asyncio.shield(asyncio.wrap_future(self.reloads.ask()))
         except (ArchiveError, OSError, ModuleNotFoundError) as error:
             raise RefusalError(409, f"the old model stays: {first_line(error)}") from None
         return JSONResponse({"model": model.name})

@@ -10,6 +10,7 @@ from locuscore.service._settings import RefusalError, Settings
 
 ERRORS = {
     "400": "The body cannot be read.",
+    "408": "The request was not sent to its end in time.",
     "413": "The body is too large, or has too many rows.",
     "415": "Another content type, or compressed.",
     "422": "The rows are not those of the model, or it cannot score them.",

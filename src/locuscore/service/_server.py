@@ -1,19 +1,18 @@
 """Runs the application under uvicorn."""
 
 import asyncio
-import ipaddress
 import signal
 import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
-from locuscore._archive import ArchiveError
 from locuscore._scorer import Scorer
 from locuscore.service._app import Service, create_app
+from locuscore.service._guard import is_loopback
 from locuscore.service._model import Load
+from locuscore.service._protocol import protocol_with
 from locuscore.service._settings import Settings
 
 LOOPBACK = "127.0.0.1"
@@ -47,42 +46,32 @@ def serve(
         Of uvicorn.
     """
     settings = settings or Settings()
-    if settings.api_key is None and not _is_loopback(host):
+    if settings.api_key is None and not is_loopback(host):
         raise ValueError(
             f"{host} can be reached by others; set an API key, or listen on {LOOPBACK}."
         )
     app = create_app(source, settings, load=load)
-    config = uvicorn.Config(
+    config = configured(app, settings, host=host, port=port, log_level=log_level)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    asyncio.run(_run(uvicorn.Server(config), app.state.service))
+
+
+def configured(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
+    """Return how uvicorn runs the application, with the limits on connections."""
+    return uvicorn.Config(
         app,
-        host=host,
-        port=port,
-        log_level=log_level,
+        http=protocol_with(settings),
+        ws="none",
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.shutdown_seconds,
+        **options,
     )
-    sys.setswitchinterval(SWITCH_SECONDS)
-    asyncio.run(_run(uvicorn.Server(config), app.state.service))
 
 
 async def _run(server: uvicorn.Server, service: Service) -> None:
     if hasattr(signal, "SIGHUP"):
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: _load_aside(service))
-    await server.serve()
-
-
-def _load_aside(service: Service) -> None:
-    def load() -> None:
         # What fails is in the log, and the old model stays.
-        with suppress(ArchiveError, OSError, ModuleNotFoundError, ValueError):
-            service.load()
-
-    threading.Thread(target=load, name="locuscore-reload", daemon=True).start()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        loop.add_signal_handler(signal.SIGHUP, service.reloads.ask)
+    await server.serve()

@@ -31,6 +31,17 @@ class Settings:
         A batch takes on further requests up to so many rows.
     shutdown_seconds
         How long a shutdown waits for running requests.
+    max_header_bytes, max_headers
+        Largest head of a request, and most headers in it; with `serve` only, as are the next two.
+    receive_seconds
+        A request that is not sent by then is closed; a body has a second more for every
+        `min_bytes_per_second` that have come.
+    min_bytes_per_second
+        Slowest body.
+    hosts
+        Names in the ``Host`` header that are answered besides those of the machine itself. Without
+        a key, on a loopback address, others are refused: a web page could have a name of its own
+        point there, and read what the service says.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -42,13 +53,22 @@ class Settings:
     gather_seconds: float = 0.003
     max_batch_rows: int = 512
     shutdown_seconds: int = 60
+    max_header_bytes: int = 32 * 2**10
+    max_headers: int = 100
+    receive_seconds: float = 5.0
+    min_bytes_per_second: float = 10_000.0
+    hosts: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if self.api_key is not None and not self.api_key.strip():
             raise ValueError("the API key is empty; leave it out, or give one.")
         if self.archive_key is not None:
             signing_key(self.archive_key)
-        for limit in fields(self)[2:]:
+        if isinstance(self.hosts, str):
+            raise TypeError(f"hosts are several names, such as ({self.hosts!r},); got one text.")
+        for limit in fields(self):
+            if limit.name in ("api_key", "archive_key", "hosts"):
+                continue
             value = getattr(self, limit.name)
             if not value > 0 and not (limit.name == "gather_seconds" and value == 0):
                 raise ValueError(f"{limit.name} must be positive; got {value!r}.")

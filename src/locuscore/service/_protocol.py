@@ -1,0 +1,165 @@
+"""A connection before its request is whole: how large a head may be, and how slowly it may come.
+
+The server below parses HTTP but limits neither: headers were kept without end, and who sent half a
+request held its connection for ever. No key has been asked for yet at this point.
+"""
+
+import asyncio
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from locuscore.service._settings import Settings
+
+TOO_LARGE = (
+    "431 Request Header Fields Too Large",
+    "the headers are too large; at most {0.max_header_bytes} bytes and {0.max_headers} are taken.",
+)
+TOO_SLOW = (
+    "408 Request Timeout",
+    "the request was not sent within {0.receive_seconds:g} seconds.",
+)
+
+
+class TooLargeError(Exception):
+    """Stops the parser."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP with a limit on the head, in bytes and in number, and on the time a request takes.
+
+    A request has `receive_seconds`, and a second more for every `min_bytes_per_second` of it that
+    have come. What it has sent without naming a header or a body is counted as well, so that no
+    part of it, such as one long header, is kept beyond the limit.
+    """
+
+    settings: ClassVar[Settings] = Settings()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._timer: asyncio.TimerHandle | None = None
+        self._started = 0.0
+        self._received = 0  # bytes of the request
+        self._unparsed = 0  # bytes since the last header or part of a body
+        self._head_bytes = 0
+        self._is_too_large = False
+        self._is_head = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a request from now on."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse more of a request."""
+        self._expect()
+        self._received += len(data)
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > self.settings.max_header_bytes and not self.transport.is_closing():
+            self._refuse(*TOO_LARGE)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be parsed, or what we do not want to."""
+        if self._is_too_large:
+            self._refuse(*TOO_LARGE)
+        else:
+            super().send_400_response(msg)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request, maybe right after the one before."""
+        self._expect()
+        self._head_bytes, self._is_head = 0, True
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the first line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header, also those after a body."""
+        self._unparsed = 0
+        self._count(len(name) + len(value))
+        if len(self.headers) >= self.settings.max_headers:
+            self._is_too_large = True
+            raise TooLargeError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole, and the request goes to the application."""
+        self._unparsed, self._is_head = 0, False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._unparsed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole; how long the answer takes is not the client's fault."""
+        self._unparsed = 0
+        self._arrived()
+        super().on_message_complete()
+        if self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            # Answered before its body came, which stopped the clock of an idle connection.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _count(self, n: int) -> None:
+        self._head_bytes += n
+        if self._head_bytes > self.settings.max_header_bytes:
+            self._is_too_large = True
+            raise TooLargeError
+
+    def _expect(self) -> None:
+        """Start the clock, unless it runs."""
+        if self._timer is None:
+            self._started, self._received = self.loop.time(), 0
+            self._timer = self.loop.call_later(self.settings.receive_seconds, self._is_late)
+
+    def _arrived(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _is_late(self) -> None:
+        """Hang up, unless the client was quick enough so far or waits for us."""
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering and not self.cycle.more_body:
+            return  # the request is whole, and what came after it can wait
+        allowed = self.settings.receive_seconds
+        if is_answering:
+            allowed += self._received / self.settings.min_bytes_per_second
+        left = self._started + allowed - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(left, self._is_late)
+        elif self._is_head and self._received:
+            self._refuse(*TOO_SLOW)
+        else:
+            self.transport.close()  # an application that reads the body is told
+
+    def _refuse(self, status: str, sentence: str) -> None:
+        content = f'{{"error": "{sentence.format(self.settings)}"}}'
+        head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n"
+        head += f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        self.transport.write((head + content).encode())
+        self.transport.close()
+
+
+def protocol_with(limits: Settings) -> type[asyncio.Protocol]:
+    """Return the protocol with the limits of a service."""
+
+    class Limited(LimitedProtocol):
+        settings = limits
+
+    return Limited
