@@ -127,6 +127,6 @@ def test_the_command_line_reads_them(tmp_path, capsys):
     strange = table.set_column(1, "t", table["t"].cast(pa.timestamp("us", "Mars/Phobos")))
     with pa.ipc.new_file(str(tmp_path / "m.arrow"), strange.schema) as writer:
         writer.write_table(strange)
-    assert "'Mars/Phobos'" in fails(capsys, "fit", tmp_path / "m.arrow", *fit)
+    assert "'Mars/Phobos'" in fails(capsys, "fit", tmp_path / "m.arrow", *fit, "--quiet")
     err = fails(capsys, "score", tmp_path / "x.locus", tmp_path / "m.arrow", "-o", out)
     assert "'Mars/Phobos' of column 't'" in err

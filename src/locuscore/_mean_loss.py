@@ -227,7 +227,8 @@ def _shortfall(
     evidence |= {"start_n": n, "start_mean_loss": mean, "start_p_value": p}
     why = f"At the start {n} accepted rows have mean loss {mean:.4g}, p-value {p:.3g}"
     if mean >= eta:
-        return evidence, f"{why}; at this mean no number of rows would do. {perfect}."
+        why += "; at this mean no number of rows would pass there, but more rows may start lower"
+        return evidence, f"{why}. {perfect}."
     seen = (eta - mean) / spread * math.sqrt(n) if spread else math.inf
     tested = float(ndtri(1 - p))
     quantile = min(seen, tested) if tested > 0 else seen

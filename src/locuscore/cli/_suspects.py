@@ -30,7 +30,7 @@ def _suspicion(column: Any) -> str | None:
         column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
-        return "holds times: those of new rows lie beyond all that the loss model has seen."
+        return "holds times: new rows mostly come later than all that the loss model has seen."
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_text or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
