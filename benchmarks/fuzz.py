@@ -1,0 +1,92 @@
+"""Forge 20,000 archives, load and score each in a process of its own, and count what happens.
+
+Writes FUZZ.md. Run from the repository's root: ``make fuzz``; about a quarter of an hour on one
+core.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from fuzz.server import CPU_SECONDS, HOLES, MEANING, Outcome, Server
+from fuzz.targets import TARGETS, write_target
+
+REPORT = Path(__file__).with_name("FUZZ.md")
+TRIES, AT_ONCE = 20_000, 29
+INTRODUCTION = """# Forged archives
+
+Each try takes an honest archive of a target (an engine with a linear predictor, or a predictor with
+two small trees as the engine), changes some of its members in the way of their format, makes the
+digests in the manifest right again, loads it and scores a few rows with it. `make fuzz` writes this
+page; a seed stands for the same forged archive every time, and
+`PYTHONPATH=tests .venv/bin/python -m fuzz --target boosted --seed 17` shows what comes of one.
+
+* **refused**: `ArchiveError`; nothing was scored.
+* **same numbers**, **other numbers**: it loads and scores. A forger can choose the numbers; only a
+  key can tell.
+* **error on scoring**: it loads, and scoring raises a Python exception.
+* What must not happen: another exception while loading, a signal (such as a segmentation fault),
+  more than {seconds} s of processor time (a hang), more than 1 GB of memory at the peak.
+
+ONNX models are in no archive: onnxruntime parses them, we cannot check them, and they load only
+from a file that the caller names.
+
+"""
+
+
+def bar(steps: list[tuple[str, int]]) -> Iterable[tuple[str, int]]:
+    """Steps with progress: a bar on a terminal, now and then a line elsewhere."""
+    if sys.stdout.isatty():
+        from rich.progress import track  # noqa: PLC0415 - optional
+
+        yield from track(steps, description="forged archives")
+        return
+    for done, step in enumerate(steps):
+        if done % 40 == 0:
+            print(f"{done} of {len(steps)} steps", flush=True)
+        yield step
+
+
+def run() -> tuple[dict[str, Counter[Outcome]], list[str]]:
+    """Counts by target, and the tries that broke something."""
+    each = -(-TRIES // len(TARGETS))
+    counts = {name: Counter[Outcome]() for name in TARGETS}
+    holes = []
+    with tempfile.TemporaryDirectory() as folder, Server() as server:
+        files = {name: write_target(name, folder) for name in TARGETS}
+        for name, first in bar([(n, first) for n in TARGETS for first in range(0, each, AT_ONCE)]):
+            seeds = range(first, min(first + AT_ONCE, each))
+            outcomes = server.outcomes(files[name], seeds)
+            counts[name].update(outcomes)
+            pairs = zip(seeds, outcomes, strict=True)
+            holes += [f"{MEANING[o]}: --target '{name}' --seed {s}" for s, o in pairs if o in HOLES]
+    return counts, holes
+
+
+def page(counts: dict[str, Counter[Outcome]], holes: list[str]) -> str:
+    """The figures as Markdown."""
+    rows = [(name, counts[name]) for name in counts]
+    rows.append(("**all**", sum(counts.values(), Counter[Outcome]())))
+    lines = [
+        "| target | tries | " + " | ".join(MEANING.values()) + " |",
+        "|---|" + "---:|" * (len(MEANING) + 1),
+    ]
+    for name, found in rows:
+        cells = [f"{found[outcome]:,}" for outcome in MEANING]
+        lines.append(f"| {name} | {found.total():,} | " + " | ".join(cells) + " |")
+    text = INTRODUCTION.format(seconds=CPU_SECONDS) + "\n".join(lines) + "\n"
+    return text + "".join(f"\n* {hole}" for hole in holes) + ("\n" if holes else "")
+
+
+def main() -> None:
+    """Run all tries and write the page; a hole is an error."""
+    counts, holes = run()
+    REPORT.write_text(page(counts, holes))
+    print(f"{len(holes)} holes; {REPORT}")
+    sys.exit(bool(holes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""A process that imports everything and forks for each archive, which it loads and scores there.
+
+It never loads or scores itself: a thread pool of compiled code that has run does not survive a
+fork. What a try does to its process, others do not notice.
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.forge import forge
+from fuzz.targets import NEED_TORCH, read_target
+
+CPU_SECONDS, WALL_SECONDS = 20, 120
+MOST_MEMORY = 2**30  # bytes resident at the peak, libraries included
+ADDRESSES = 2**34  # what is left to a try, so that a huge one does not take the machine with it
+
+
+class Outcome(IntEnum):
+    """What came of a forged archive; from ESCAPED on it is a hole."""
+
+    REFUSED = 10
+    SAME = 11
+    OTHER = 12
+    ERROR = 13
+    ESCAPED = 14
+    SIGNAL = 15
+    HANG = 16
+    MEMORY = 17
+
+
+MEANING = {
+    Outcome.REFUSED: "refused",
+    Outcome.SAME: "same numbers",
+    Outcome.OTHER: "other numbers",
+    Outcome.ERROR: "error on scoring",
+    Outcome.ESCAPED: "other error on loading",
+    Outcome.SIGNAL: "signal",
+    Outcome.HANG: "hang",
+    Outcome.MEMORY: "above 1 GB",
+}
+HOLES = [outcome for outcome in Outcome if outcome >= Outcome.ESCAPED]
+
+
+def import_everything():
+    """Import what loading and scoring may import, and look up what they look up once."""
+    import lightgbm  # noqa: F401
+    import pandas as pd
+
+    from locuscore._codec import _CLASSES, _find, library_versions
+    from locuscore._frames import as_batch
+    from locuscore._trusted import import_skops
+
+    for name in _CLASSES.keys() - {"MDN", "Trained"}:
+        _find(name)
+    import_skops()
+    library_versions()
+    as_batch(np.zeros((1, 1)))
+    as_batch(pd.DataFrame({"x": [0.0]}))
+
+
+def forged(target, seed):
+    """Return the forged archive that a seed stands for."""
+    return forge(target.archive, f"{target.name} {seed}")
+
+
+def attempt(target, archive, weaken="", is_shown=False):
+    """Load and score an archive in a child, and return what came of it.
+
+    `weaken` is code that the child runs before, to make a hole that must be noticed.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".locus") as file:
+        file.write(archive)
+        file.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                _limit(is_shown)
+                exec(weaken, {})
+                os._exit(_load_and_score(target, file.name))
+            finally:  # whatever happens, there is one server
+                os._exit(1)
+        _, status, usage = os.wait4(child, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return Outcome.HANG if number in (signal.SIGPROF, signal.SIGALRM) else Outcome.SIGNAL
+    if usage.ru_maxrss * 1024 > MOST_MEMORY:
+        return Outcome.MEMORY
+    code = os.WEXITSTATUS(status)
+    return Outcome(code) if code in list(Outcome) else Outcome.SIGNAL
+
+
+def _limit(is_shown):
+    """Bound the time and the addresses of this process; a busy machine does not make a hang."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + ADDRESSES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    if not is_shown:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    os.dup2(2, 1)  # where the server answers
+
+
+def _load_and_score(target, path):
+    from locuscore import ArchiveError, Scorer
+
+    try:
+        scorer = Scorer.load(path)
+    except BaseException as error:
+        traceback.print_exc()
+        if _is_memory(error):
+            return Outcome.MEMORY
+        return Outcome.REFUSED if isinstance(error, ArchiveError) else Outcome.ESCAPED
+    try:
+        scores = scorer(target.batch)
+        found = {name: np.asarray(scores[name]) for name in scores}
+    except BaseException as error:
+        traceback.print_exc()
+        return Outcome.MEMORY if _is_memory(error) else Outcome.ERROR
+    return Outcome.SAME if _is_same(found, target.scores) else Outcome.OTHER
+
+
+def _is_memory(error):
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__
+    return error is not None
+
+
+def _is_same(found, expected):
+    if list(found) != list(expected):
+        return False
+    for name, values in expected.items():
+        one, other = found[name], values
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        if not (
+            np.allclose(one, other, 1e-9, 0, True)
+            if one.dtype.kind == "f"
+            else (one == other).all()
+        ):
+            return False
+    return True
+
+
+def serve():
+    """Answer requests, one a line, of a target with seeds or archives to try."""
+    from locuscore import engines
+
+    import_everything()
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin:
+        request = json.loads(line)
+        target = read_target(Path(request["target"]))
+        if target.name in NEED_TORCH:
+            assert engines.MDN
+        archives = [Path(name).read_bytes() for name in request["archives"]]
+        archives += [forged(target, seed) for seed in request["seeds"]]
+        outcomes = [
+            attempt(target, archive, request["weaken"], request["is_shown"]) for archive in archives
+        ]
+        sys.stdout.write(json.dumps(outcomes) + "\n")
+        sys.stdout.flush()
+
+
+class Server:
+    """The other end of `serve`: the process in which archives are tried."""
+
+    def __init__(self):
+        code = "from fuzz import server; server.serve()"
+        folders = [str(Path(__file__).parents[1]), *sys.path]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))},
+        )
+
+    def outcomes(self, target, seeds=(), archives=(), weaken="", is_shown=False):
+        """What came of archives, and of those that seeds stand for, with the rows of a target."""
+        paths = [str(path) for path in archives]
+        request = {"target": str(target), "seeds": [*seeds], "archives": paths}
+        request |= {"weaken": weaken, "is_shown": is_shown}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return [Outcome(code) for code in json.loads(self.process.stdout.readline())]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()

@@ -1,0 +1,216 @@
+"""Honest archives to forge: every engine, and every kind of predictor, that an archive can hold."""
+
+import pickle
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingClassifier,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+    SGDRegressor,
+    TweedieRegressor,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    QuantileTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.tree import DecisionTreeRegressor
+
+from archives_for_tests import LOSS_MODELS, loss_model
+from locuscore import Locus, Scorer, prediction_column
+from locuscore.engines import Forest
+
+N_FIT, N_BATCH = 120, 6
+TINY = {"max_iter": 2, "max_leaf_nodes": 4}
+FEW_LEAVES = {"n_estimators": 2, "num_leaves": 4, "verbose": -1}
+
+
+def lightgbm(kind, **settings):
+    import lightgbm
+
+    return getattr(lightgbm, kind)(**FEW_LEAVES, **settings)
+
+
+def encoded_columns():
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["kind", "town"]),
+        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["town"]),
+        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["size"]),
+    )
+
+
+def unfitted(kind, **settings):
+    return lambda: kind(**settings)
+
+
+# Each is fitted on three numbers, of which the last is a whole one.
+ON_NUMBERS = {
+    "linear": LinearRegression,
+    "tweedie": unfitted(TweedieRegressor, power=0),
+    "sgd": unfitted(SGDRegressor, max_iter=2000, tol=1e-2, random_state=0),
+    "logistic": LogisticRegression,
+    "decision tree": unfitted(DecisionTreeRegressor, max_depth=3),
+    "random forest": unfitted(RandomForestRegressor, n_estimators=2, max_depth=3, random_state=0),
+    "random forest classifier": unfitted(
+        RandomForestClassifier, n_estimators=2, max_depth=3, random_state=0
+    ),
+    "extra trees": unfitted(ExtraTreesClassifier, n_estimators=2, max_depth=3, random_state=0),
+    "bagging": unfitted(BaggingRegressor, n_estimators=2, max_features=2, random_state=0),
+    "adaboost": unfitted(AdaBoostRegressor, n_estimators=2, random_state=0),
+    "boosted": unfitted(HistGradientBoostingRegressor, **TINY),
+    "boosted counts": unfitted(HistGradientBoostingRegressor, loss="poisson", **TINY),
+    "boosted with categories": unfitted(
+        HistGradientBoostingRegressor, categorical_features=[2], **TINY
+    ),
+    "boosted classifier": unfitted(
+        HistGradientBoostingClassifier, categorical_features=[2], **TINY
+    ),
+    "network": unfitted(
+        MLPClassifier, hidden_layer_sizes=(3,), max_iter=2000, tol=0.1, random_state=0
+    ),
+    "dummy with a generator": unfitted(
+        DummyClassifier, strategy="uniform", random_state=np.random.RandomState(0)
+    ),
+    "calibrated": lambda: CalibratedClassifierCV(LogisticRegression(), cv=2),
+    "isotonic": lambda: make_pipeline(
+        make_column_transformer((StandardScaler(), [0])), IsotonicRegression(out_of_bounds="clip")
+    ),
+    "transformed target": lambda: TransformedTargetRegressor(Ridge(), transformer=StandardScaler()),
+    "stacking": lambda: StackingRegressor(
+        [("a", Ridge()), ("b", DecisionTreeRegressor(max_depth=2))], Ridge(), cv=2
+    ),
+    "voting": lambda: VotingClassifier(
+        [("a", LogisticRegression()), ("b", DummyClassifier())], voting="soft"
+    ),
+    "grid search": lambda: GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
+    "preparation": lambda: make_pipeline(
+        FeatureUnion(
+            [("a", FunctionTransformer(np.square)), ("b", QuantileTransformer(n_quantiles=5))]
+        ),
+        KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
+        PolynomialFeatures(2),
+        Ridge(),
+    ),
+    "lightgbm": lambda: lightgbm("LGBMRegressor"),
+    "lightgbm classifier": lambda: lightgbm("LGBMClassifier"),
+    "lightgbm of three classes": lambda: lightgbm("LGBMClassifier"),
+}
+# And these on a frame of a number and two columns of categories.
+ON_FRAMES = {
+    "pipeline on a frame": lambda: make_pipeline(encoded_columns(), Ridge()),
+    "target encoder": lambda: make_pipeline(
+        make_column_transformer((TargetEncoder(cv=2, random_state=0), ["kind", "town"])), Ridge()
+    ),
+    "boosted on a frame": unfitted(HistGradientBoostingRegressor, **TINY),
+    "lightgbm on a frame": lambda: lightgbm("LGBMRegressor", min_data_per_group=5, cat_smooth=1),
+    "prediction column": lambda: prediction_column("size"),
+}
+PREDICTORS = ON_NUMBERS | ON_FRAMES
+# Torch, once imported, makes each fork dearer: what needs it comes last.
+NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
+TARGETS = [name for name in [*LOSS_MODELS, *PREDICTORS] if name not in NEED_TORCH] + NEED_TORCH
+
+
+@dataclass(frozen=True)
+class Target:
+    """An honest archive, rows to score with it, and the scores."""
+
+    name: str
+    archive: bytes
+    batch: object
+    scores: dict[str, np.ndarray]
+
+
+def make_target(name):
+    """Fit the scorer that a name stands for; small, and the same every time."""
+    settings = {"engine": Forest(n_trees=2, min_samples_leaf=20), "random_state": 0}
+    if name in LOSS_MODELS:
+        settings |= loss_model(name)
+    X, y = frame() if name in ON_FRAMES else numbers()
+    predictor = PREDICTORS.get(name, LinearRegression)()
+    if isinstance(predictor, ClassifierMixin):
+        n_classes = 3 if name.endswith("three classes") else 2
+        y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+        settings["loss"] = "brier"
+    if hasattr(predictor, "fit"):
+        predictor.fit(X, y)
+    locus = Locus(predictor, **settings).fit(X, y)
+    scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.locus"
+        scorer.save(path)
+        archive = path.read_bytes()
+    return Target(name, archive, batch := batch_of(X), columns(scorer(batch)))
+
+
+def numbers():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(N_FIT, 3))
+    X[:, 2] = np.floor(6 * X[:, 2])
+    return X, np.abs(X[:, 0] + 2 * (X[:, 2] % 2) + X[:, 1] * rng.normal(size=N_FIT))
+
+
+def frame():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    size = rng.uniform(size=N_FIT)
+    kind = pd.Categorical(rng.choice(["a", "b", "c"], size=N_FIT))
+    town = pd.Categorical(rng.choice(["north", "south"], size=N_FIT))
+    y = size + (kind == "b") + 0.2 * rng.normal(size=N_FIT)
+    return pd.DataFrame({"size": size, "kind": kind, "town": town}), y
+
+
+def batch_of(X):
+    """A few rows of the fit, and, of numbers, as many far from it."""
+    return (
+        np.vstack([X[:N_BATCH], -1e3 * X[:N_BATCH]]) if isinstance(X, np.ndarray) else X[:N_BATCH]
+    )
+
+
+def columns(scores):
+    return {name: np.asarray(scores[name]) for name in scores}
+
+
+def write_target(name, folder):
+    """Fit a target, unless the folder has it, and return its file."""
+    path = Path(folder) / f"{name}.pickle"
+    if not path.exists():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            path.write_bytes(pickle.dumps(make_target(name)))
+    return path
+
+
+def read_target(path):
+    return pickle.loads(path.read_bytes())

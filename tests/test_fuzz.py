@@ -1,0 +1,94 @@
+"""No forged archive breaks the process that reads it: refused, or some numbers, or an error.
+
+`make fuzz` tries many more; benchmarks/FUZZ.md has its figures.
+"""
+
+import io
+
+import numpy as np
+import pytest
+
+from fuzz.forge import read_zip, signed, write_zip
+from fuzz.server import HOLES, MEANING, Outcome, Server
+from fuzz.targets import TARGETS, read_target, write_target
+
+pytestmark = pytest.mark.extra
+
+TRIES = 22  # for each of the targets: a thousand in all
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def forest(tmp_path_factory):
+    return write_target("random forest", tmp_path_factory.mktemp("forest"))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_forged_archives_break_nothing(name, server, tmp_path):
+    target = write_target(name, tmp_path)
+    sound = tmp_path / "sound.locus"
+    sound.write_bytes(read_target(target).archive)
+    first, *outcomes = server.outcomes(target, range(TRIES), [sound])
+    assert first is Outcome.SAME
+    holes = {seed: MEANING[outcome] for seed, outcome in enumerate(outcomes) if outcome in HOLES}
+    assert not holes, f"repeat: PYTHONPATH=tests python -m fuzz --target '{name}' --seed <seed>"
+    assert len(outcomes) == TRIES
+
+
+# The twins: that it would notice.
+
+LOADING = "import locuscore, os, signal\ndef load(path): {}\nlocuscore.Scorer.load = load"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Outcome.SIGNAL),
+        ("os._exit(3)", Outcome.SIGNAL),
+        ("{}['x']", Outcome.ESCAPED),
+        ("exit()", Outcome.ESCAPED),
+        ("b'x' * 2**30", Outcome.MEMORY),
+        ("b'x' * 2**50", Outcome.MEMORY),
+        ("signal.setitimer(signal.ITIMER_PROF, 0.1); max(iter(int, 1))", Outcome.HANG),
+        ("raise locuscore.ArchiveError", Outcome.REFUSED),
+        ("return lambda batch: {'bound_0.1': [1.0]}", Outcome.OTHER),
+        ("return None", Outcome.ERROR),
+    ],
+)
+def test_what_loading_does_is_noticed(code, outcome, server, forest):
+    weaken = LOADING.format(code)
+    assert server.outcomes(forest, range(1), weaken=weaken) == [outcome]
+
+
+def with_a_tree_that_leads_outside(archive):
+    members = read_zip(archive)
+    for name in [name for name in members if name.endswith(".skops")]:
+        parts = read_zip(members[name])
+        for part in [part for part in parts if part.endswith(".npy")]:
+            values = np.load(io.BytesIO(parts[part]))
+            if "left_child" in (values.dtype.names or ()):
+                values["left_child"][0] = 10**12
+                file = io.BytesIO()
+                np.save(file, values)
+                parts[part] = file.getvalue()
+        members[name] = write_zip(parts)
+    return write_zip(signed(members))
+
+
+NO_CHECK = "import locuscore._trusted as t\nt.check_fitted_trees = lambda model: None"
+
+
+def test_a_loader_without_its_check_is_noticed(server, forest, tmp_path):
+    forged = tmp_path / "forged.locus"
+    forged.write_bytes(with_a_tree_that_leads_outside(read_target(forest).archive))
+    assert server.outcomes(forest, archives=[forged]) == [Outcome.REFUSED]
+    assert server.outcomes(forest, archives=[forged], weaken=NO_CHECK) == [Outcome.SIGNAL]
+
+
+def test_random_changes_find_a_missing_check(server, forest):
+    assert set(server.outcomes(forest, range(60), weaken=NO_CHECK)) & set(HOLES)
