@@ -4,6 +4,7 @@ Writes FUZZ.md. Run from the repository's root: ``make fuzz``; about a quarter o
 core.
 """
 
+import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -11,10 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fuzz.server import CPU_SECONDS, HOLES, MEANING, Outcome, Server
-from fuzz.targets import TARGETS, write_target
+from fuzz.targets import NEED_TORCH, TARGETS, write_target
 
-REPORT = Path(__file__).with_name("FUZZ.md")
-TRIES, AT_ONCE = 20_000, 29
+AT_ONCE = 20  # tries of one target
 INTRODUCTION = """# Forged archives
 
 Each try takes an honest archive of a target (an engine with a linear predictor, or a predictor with
@@ -36,32 +36,42 @@ from a file that the caller names.
 """
 
 
-def bar(steps: list[tuple[str, int]]) -> Iterable[tuple[str, int]]:
-    """Steps with progress: a bar on a terminal, now and then a line elsewhere."""
+def steps(n_tries: int) -> list[tuple[str, range]]:
+    """Targets in turn, a few seeds each, so that a run that is stopped has tried them all alike."""
+    each = -(-n_tries // len(TARGETS))
+    rounds = [range(first, min(first + AT_ONCE, each)) for first in range(0, each, AT_ONCE)]
+    return [(name, seeds) for seeds in rounds for name in TARGETS]
+
+
+def shown(todo: list[tuple[str, range]]) -> Iterable[tuple[str, range]]:
+    """The same with progress: a bar on a terminal, now and then a line elsewhere."""
     if sys.stdout.isatty():
         from rich.progress import track  # noqa: PLC0415 - optional
 
-        yield from track(steps, description="forged archives")
+        yield from track(todo, description="forged archives")
         return
-    for done, step in enumerate(steps):
-        if done % 40 == 0:
-            print(f"{done} of {len(steps)} steps", flush=True)
+    for done, step in enumerate(todo):
+        if done % len(TARGETS) == 0:
+            print(f"{done} of {len(todo)} steps", flush=True)
         yield step
 
 
-def run() -> tuple[dict[str, Counter[Outcome]], list[str]]:
-    """Counts by target, and the tries that broke something."""
-    each = -(-TRIES // len(TARGETS))
+def run(n_tries: int) -> tuple[dict[str, Counter[Outcome]], list[str]]:
+    """Counts by target, and the tries that broke something; as far as it came if interrupted."""
     counts = {name: Counter[Outcome]() for name in TARGETS}
     holes = []
-    with tempfile.TemporaryDirectory() as folder, Server() as server:
+    with tempfile.TemporaryDirectory() as folder, Server() as plain, Server() as torch:
         files = {name: write_target(name, folder) for name in TARGETS}
-        for name, first in bar([(n, first) for n in TARGETS for first in range(0, each, AT_ONCE)]):
-            seeds = range(first, min(first + AT_ONCE, each))
-            outcomes = server.outcomes(files[name], seeds)
-            counts[name].update(outcomes)
-            pairs = zip(seeds, outcomes, strict=True)
-            holes += [f"{MEANING[o]}: --target '{name}' --seed {s}" for s, o in pairs if o in HOLES]
+        try:
+            for name, seeds in shown(steps(n_tries)):
+                server = torch if name in NEED_TORCH else plain
+                outcomes = server.outcomes(files[name], seeds)
+                counts[name].update(outcomes)
+                pairs = zip(seeds, outcomes, strict=True)
+                bad = [(seed, outcome) for seed, outcome in pairs if outcome in HOLES]
+                holes += [f"{MEANING[o]}: --target '{name}' --seed {seed}" for seed, o in bad]
+        except KeyboardInterrupt:
+            print("interrupted: the page has what was tried")
     return counts, holes
 
 
@@ -82,9 +92,13 @@ def page(counts: dict[str, Counter[Outcome]], holes: list[str]) -> str:
 
 def main() -> None:
     """Run all tries and write the page; a hole is an error."""
-    counts, holes = run()
-    REPORT.write_text(page(counts, holes))
-    print(f"{len(holes)} holes; {REPORT}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tries", type=int, default=20_000)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("FUZZ.md"))
+    options = parser.parse_args()
+    counts, holes = run(options.tries)
+    options.out.write_text(page(counts, holes))
+    print("\n".join([*holes, f"{len(holes)} holes; {options.out}"]))
     sys.exit(bool(holes))
 
 

@@ -9,38 +9,76 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.dummy import DummyClassifier
+from sklearn.compose import (
+    TransformedTargetRegressor,
+    make_column_selector,
+    make_column_transformer,
+)
+from sklearn.dummy import (
+    DummyClassifier,
+    DummyRegressor,
+)
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     AdaBoostRegressor,
+    BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
+    VotingRegressor,
 )
 from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import (
+    ARDRegression,
+    BayesianRidge,
+    ElasticNet,
+    ElasticNetCV,
+    GammaRegressor,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
     LinearRegression,
     LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    QuantileRegressor,
     Ridge,
+    RidgeClassifier,
+    RidgeCV,
+    SGDClassifier,
     SGDRegressor,
     TweedieRegressor,
 )
-from sklearn.model_selection import GridSearchCV
-from sklearn.neural_network import MLPClassifier
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    StratifiedKFold,
+)
+from sklearn.neural_network import (
+    MLPClassifier,
+    MLPRegressor,
+)
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    PowerTransformer,
     QuantileTransformer,
+    RobustScaler,
     StandardScaler,
     TargetEncoder,
 )
@@ -61,11 +99,45 @@ def lightgbm(kind, **settings):
     return getattr(lightgbm, kind)(**FEW_LEAVES, **settings)
 
 
+def regressors():
+    """Models whose fitted attributes are much alike: one archive holds them all."""
+    steps = {"max_iter": 2000, "tol": 0.1, "random_state": 0}
+    shallow = {"max_depth": 2, "random_state": 0}
+    return [
+        ARDRegression(),
+        BayesianRidge(),
+        DummyRegressor(),
+        ElasticNet(),
+        ElasticNetCV(cv=2, alphas=3),
+        ExtraTreesRegressor(2, **shallow),
+        GammaRegressor(),
+        HuberRegressor(),
+        Lasso(),
+        LassoCV(cv=2, alphas=3),
+        PoissonRegressor(),
+        QuantileRegressor(),
+        RidgeCV(),
+        MLPRegressor(hidden_layer_sizes=(2,), solver="sgd", **steps),
+    ]
+
+
+def classifiers():
+    """The same for classes."""
+    return [
+        AdaBoostClassifier(n_estimators=2, random_state=0),
+        BaggingClassifier(n_estimators=2, random_state=0),
+        LogisticRegressionCV(Cs=2, cv=StratifiedKFold(2)),
+        RidgeClassifier(),
+        SGDClassifier(loss="modified_huber", random_state=0),
+    ]
+
+
 def encoded_columns():
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
     return make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), ["kind", "town"]),
         (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["town"]),
-        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["size"]),
+        (numbers, make_column_selector("s")),
     )
 
 
@@ -113,6 +185,22 @@ ON_NUMBERS = {
         [("a", LogisticRegression()), ("b", DummyClassifier())], voting="soft"
     ),
     "grid search": lambda: GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
+    "boosted of three classes": unfitted(HistGradientBoostingClassifier, **TINY),
+    "kinds of regressors": lambda: VotingRegressor(
+        [(type(model).__name__, model) for model in regressors()]
+    ),
+    "kinds of classifiers": lambda: StackingClassifier(
+        [(type(model).__name__, model) for model in classifiers()], LogisticRegression(), cv=2
+    ),
+    "kinds of scalers": lambda: make_pipeline(
+        make_column_transformer(
+            (make_pipeline(MinMaxScaler(), PowerTransformer()), slice(0, 2)),
+            (RobustScaler(), [0]),
+            remainder=MaxAbsScaler(),
+        ),
+        Normalizer(),
+        RandomizedSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=1, cv=2, random_state=0),
+    ),
     "preparation": lambda: make_pipeline(
         FeatureUnion(
             [("a", FunctionTransformer(np.square)), ("b", QuantileTransformer(n_quantiles=5))]
