@@ -5,11 +5,10 @@ import pytest
 from scipy.stats import fisher_exact
 
 from archives_for_tests import rows
-from helpers import assert_binomial
 from locuscore import Locus, LocusWarning
 from locuscore._cells import cells, row_digests
 from locuscore._frames import Schema
-from locuscore._used_rows import SMALLEST_P, Reuse, UsedRows, fisher_p_value
+from locuscore._used_rows import Reuse, UsedRows, fisher_p_value
 from locuscore.engines import Forest
 
 SALT = b"0123456789abcdef"
@@ -76,31 +75,6 @@ def test_new_labels_of_old_inputs_only_warn(fitted):
 
 def test_the_calibration_rows_certify_as_before(fitted):
     assert "rows_also_in_fit" not in fitted.certify(0.5, 0.2, 0.1).evidence
-
-
-def repeating(rng, n):
-    """Half the rows are among 400 that come again and again, the rarer the later."""
-    common = np.minimum(rng.geometric(0.01, size=n), 400).astype(float)
-    X = np.where(rng.uniform(size=n) < 0.5, common, rng.uniform(size=n))
-    return X.reshape(-1, 1), np.zeros(n)
-
-
-def test_new_rows_of_data_with_duplicates_are_refused_no_more_often_than_said(rng):
-    """The p-value is valid: below 0.05 in at most a twentieth of honest batches."""
-    used = [used_rows(*repeating(rng, 400), 100) for _ in range(10)]
-    p = [verdict(part, *repeating(rng, 200)).p_value for part in used for _ in range(40)]
-    assert min(p) > SMALLEST_P
-    assert_binomial(np.sum(np.array(p) <= 0.05), len(p), 0.05, "greater")
-
-
-def test_all_rows_of_fit_against_the_rate_of_d1_alone_would_refuse_honest_rows(rng):
-    """The tempting test compares what is found among more rows with a rate among fewer."""
-    X, y = rng.integers(0, 20_000, size=(30_000, 1)), np.zeros(30_000)
-    used = used_rows(X[:20_000], y[:20_000], 10_000)
-    found = Reuse(used, Schema.of(X), "y").add(X[20_000:], y[20_000:])
-    part = found.labelled.parts[0]
-    naive = fisher_p_value(found.labelled.n_found, 10_000, part.usual, part.n_usual)
-    assert naive < SMALLEST_P < found.verdict.p_value
 
 
 def test_a_row_that_comes_again_counts_once(rng):
