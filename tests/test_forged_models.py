@@ -4,6 +4,7 @@ Each is loaded and scored in a process of its own, because what is not refused m
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     HistGradientBoostingRegressor,
@@ -19,17 +21,18 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
 )
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array
 
 from archives_for_tests import forge, forged_schema, members_of, rows, small_scorer
+from locuscore import ArchiveError, Scorer
 from locuscore._trusted import read_skops, skops_bytes
 
 pytestmark = pytest.mark.extra
@@ -133,6 +136,37 @@ def encoder_without_order():
     return make_pipeline(encoder, LinearRegression())
 
 
+def encoder_of_numbers_as_objects():
+    encoder = fitted(OneHotEncoder())
+    encoder.categories_ = [levels[::-1].astype(object) for levels in encoder.categories_]
+    return make_pipeline(encoder, LinearRegression())
+
+
+def encoder_that_drops_by_row():
+    encoder = fitted(OneHotEncoder(drop=[9.0, 9.0, 9.0]))
+    encoder._drop_idx_after_grouping = encoder._drop_idx_after_grouping[:, None]
+    return make_pipeline(encoder, LinearRegression())
+
+
+def boosted_with_other_categories():
+    """Text that is empty differs from zero, and yet is nothing."""
+    model = split_on_categories_that_there_are_not()
+    model._bin_mapper.is_categorical_ = np.array(["", "", ""])
+    return model
+
+
+def intercepts_in_a_column():
+    wide = {"coef_": np.zeros((20_000, 3)), "intercept_": np.zeros((20_000, 1))}
+    return with_attributes(fitted(LinearRegression()), **wide)
+
+
+def slopes_in_a_column():
+    model = fitted(CalibratedClassifierCV(LogisticRegression(max_iter=999), cv=2), KINDS > 0)
+    sigmoid = model.calibrated_classifiers_[0].calibrators[0]
+    sigmoid.a_, sigmoid.b_ = np.zeros((20_000, 1)), np.zeros(20_000)
+    return model
+
+
 def encoder_with_another_group():
     model = encoded()
     model[0]._default_to_infrequent_mappings[0][:] = 10**9
@@ -183,10 +217,17 @@ MODELS = {
     ),
     "an encoder without order": encoder_without_order,
     "an encoder with another group": encoder_with_another_group,
+    "an encoder of numbers as objects": encoder_of_numbers_as_objects,
+    "an encoder that drops by row": encoder_that_drops_by_row,
+    "boosted trees with other categories": boosted_with_other_categories,
+    "intercepts in a column": intercepts_in_a_column,
+    "slopes in a column": slopes_in_a_column,
+    "a dummy that says another class": lambda: with_attributes(
+        fitted(DummyClassifier(strategy="constant", constant=1), KINDS), constant=10**9
+    ),
     "an encoder of long texts": partial(encoded, dtype="U1000000000"),
     "a forest without features": forest_without_features,
     "a forest of many outputs": partial(forest, n_outputs_=10**9),
-    "a forest of many jobs": partial(forest, n_jobs=10**6),
     "a forest whose check is replaced": partial(forest, _validate_X_predict=np.exp),
     "a tree without a model": tree_without_a_model,
     "a stack that asks for paths": stack_that_asks_for_paths,
@@ -319,6 +360,42 @@ def outcomes(tmp_path_factory):
 @pytest.mark.parametrize("name", [*MODELS, *SCHEMAS, *TEXTS])
 def test_a_forged_model_is_refused(outcomes, name):
     assert outcomes[name] == "0"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        encoded,
+        forest,
+        boosted,
+        lambda: fitted(HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])),
+        lambda: fitted(make_pipeline(OneHotEncoder(drop=[9.0, 9.0, 9.0]), Ridge())),
+        lambda: fitted(make_pipeline(PolynomialFeatures(3), Ridge())),
+        lambda: fitted(DummyClassifier(strategy="constant", constant=1), KINDS),
+        lambda: fitted(VotingClassifier([("a", DummyClassifier())]), np.array(list("abc"))[KINDS]),
+        lambda: fitted(StackingRegressor([("a", DecisionTreeRegressor()), ("b", Ridge())], cv=2)),
+        lambda: fitted(CalibratedClassifierCV(DecisionTreeClassifier(), cv=2), KINDS > 0),
+    ],
+)
+def test_the_sound_model_comes_back(make):
+    model = make()
+    if isinstance(model, Pipeline) and not hasattr(model[-1], "coef_"):
+        model.fit(X, Y)
+    assert (read_skops(skops_bytes(model)).predict(X) == model.predict(X)).all()
+
+
+def test_a_model_takes_no_more_jobs_than_there_are_processors():
+    assert read_skops(skops_bytes(forest(n_jobs=10**6))).n_jobs <= os.cpu_count()
+    assert read_skops(skops_bytes(forest(n_jobs=-1))).n_jobs == -1
+
+
+def test_a_member_is_built_once(tmp_path):
+    small_scorer().save(tmp_path / "x.locus")
+    state = json.loads(members_of(tmp_path / "x.locus")["scorer.json"])
+    state["locus"]["feature_names_in_"] = [state["locus"]["tails_"]] * 1000
+    forge(tmp_path / "x.locus", {"scorer.json": json.dumps(state).encode()})
+    with pytest.raises(ArchiveError, match="several of its values are the member"):
+        Scorer.load(tmp_path / "x.locus")
 
 
 def test_a_value_is_built_from_what_was_checked_in_its_place():

@@ -140,6 +140,14 @@ class Reader:
     members: Mapping[str, bytes]
     versions: Mapping[str, str]
     trusted: Sequence[str] = ()
+    taken: set[str] = field(default_factory=set)
+
+    def part(self, member: str) -> bytes:
+        """Return a member, once: one that many values shared would be built as many times."""
+        if member in self.taken:
+            raise ArchiveError(f"several of its values are the member {member!r}.")
+        self.taken.add(member)
+        return self.members[member]
 
     def decode(self, value: Any) -> Any:
         """Return the value that was encoded."""
@@ -180,7 +188,7 @@ class Reader:
         texts = {}
         for name in ("location", "variance"):
             n_trees, is_exponentiated, member = state[name]
-            text = self.members[member].decode()
+            text = self.part(member).decode()
             text = canonical_stochtree(text, n_trees, is_exponentiated, n_signals)
             texts[name] = (n_trees, is_exponentiated, text)
         result = object.__new__(_find("Forests"))
@@ -199,7 +207,7 @@ class Reader:
                 f"reads, and {here} is installed; install scikit-learn=={minor}.*, or fit and save "
                 "it again."
             )
-        return read_skops(self.members[member], self.trusted)
+        return read_skops(self.part(member), self.trusted)
 
 
 def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
@@ -215,12 +223,12 @@ def _neighbours(reader: Reader, value: Mapping[str, Any]) -> NearestNeighbors:
 
 
 def _lightgbm(reader: Reader, value: Mapping[str, Any]) -> Any:
-    text = reader.members[value["member"]].decode()
+    text = reader.part(value["member"]).decode()
     return read_lightgbm(text, reader.decode(value["classes"]))
 
 
 _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
-    "array": lambda reader, value: read_array(reader.members[value["member"]]),
+    "array": lambda reader, value: read_array(reader.part(value["member"])),
     "bytes": lambda _, value: bytes.fromhex(value["hex"]),
     "dict": lambda reader, value: {
         reader.decode(key): reader.decode(item) for key, item in value["items"]

@@ -7,10 +7,13 @@ takes, is checked here.
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Number
+from os import cpu_count
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.calibration import _SigmoidCalibration
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
@@ -46,7 +49,6 @@ FORESTS = (
     RandomForestRegressor,
 )
 BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-MOST_JOBS = 256
 MOST_TERMS = 2**20  # of a polynomial
 LARGEST_DEGREE = 64
 METHODS = {"predict", "predict_proba", "decision_function"}
@@ -100,9 +102,10 @@ def _n_features(model: Any) -> int:
 def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
-    n_jobs = own.get("n_jobs")
-    if n_jobs is not None and not (isinstance(n_jobs, int) and abs(n_jobs) <= MOST_JOBS):
-        raise ValueError(f"a {type(model).__name__} asks for {str(n_jobs)[:20]} jobs")
+    if own.get("n_jobs") is not None:  # as many processes or threads, whatever machine this is
+        own["n_jobs"] = min(int(own["n_jobs"]), cpu_count() or 1)
+    if np.ndim(own.get("intercept_", 0.0)) > 1:  # one for each row and column of the rest
+        raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
     if "n_classes_" in own and "classes_" in own:
         several = isinstance(own["n_classes_"], list)
         classes = own["classes_"] if several else [own["classes_"]]
@@ -174,8 +177,9 @@ def _check_boosted(model: Any) -> None:
 
 
 def _check_known_categories(mapper: Any) -> None:
-    known = mapper.bin_thresholds_
-    if not isinstance(known, list) or len(known) != len(mapper.is_categorical_):
+    known, is_categorical = mapper.bin_thresholds_, mapper.is_categorical_
+    is_list = isinstance(known, list) and len(known) == len(is_categorical)
+    if not is_list or is_categorical.dtype.kind not in "bu":
         raise ValueError("boosted trees were binned on other features than their own")
     for feature in np.flatnonzero(mapper.is_categorical_):
         codes = np.asarray(known[feature], dtype=np.float64)
@@ -239,7 +243,10 @@ def _check_dummy(model: Any) -> None:
         is_right = own["constant_"].shape == (1, n_outputs)
     elif n_outputs == 1:
         parts = [own["class_prior_"], own["classes_"]]
-        is_right = all(len(part) == own["n_classes_"] for part in parts)
+        constant = own.get("constant")
+        is_right = all(len(part) == own["n_classes_"] for part in parts) and (
+            constant is None or bool(np.isin(constant, own["classes_"]).all())
+        )
     else:
         parts = [own["class_prior_"], own["classes_"], own["n_classes_"]]
         is_right = all(isinstance(part, list) and len(part) == n_outputs for part in parts)
@@ -259,7 +266,10 @@ def _check_one_hot(model: Any) -> None:
     grouped = own["_infrequent_enabled"]
     rare = own["_infrequent_indices"] if grouped else nothing
     maps = own["_default_to_infrequent_mappings"] if grouped else nothing
-    dropped = nothing if (drop := own["_drop_idx_after_grouping"]) is None else list(drop)
+    drops = own["_drop_idx_after_grouping"]
+    dropped = nothing if drops is None else list(drops)
+    if drops is not None and (drops.shape != (len(levels),) or drops.dtype.kind != "O"):
+        raise ValueError("an encoder drops other columns than it has")
     parts = (levels, rare, maps, dropped, own["_n_features_outs"])
     for known, few, places, drop, width in zip(*parts, strict=True):
         n_levels = len(known) - (0 if few is None else len(few) - 1)
@@ -276,7 +286,8 @@ def _check_one_hot(model: Any) -> None:
 
 def _are_below(values: Any, limit: int) -> bool:
     numbers = np.asarray(values)
-    return bool(numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < limit)).all())
+    is_list = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    return bool(is_list and ((numbers >= 0) & (numbers < limit)).all())
 
 
 def _check_categories(model: Any) -> None:
@@ -284,11 +295,16 @@ def _check_categories(model: Any) -> None:
     if np.dtype(model.dtype).kind not in "biuf":
         raise ValueError("an encoder gives something else than numbers")
     for known in vars(model).get("categories_", []):
-        if known.ndim != 1:
+        levels = known
+        if known.dtype.kind == "O":  # numbers are searched in these as well
+            levels = np.array([v for v in known if isinstance(v, Number)], dtype=np.float64)
+            is_mixed = len(levels) and not all(v is None or isinstance(v, Number) for v in known)
+        else:
+            is_mixed = known.dtype.kind not in "biufUSmM"
+        if known.ndim != 1 or is_mixed:
             raise ValueError("an encoder has unknown categories")
-        if known.dtype.kind not in "OUS" and not np.array_equal(
-            np.sort(known), known, equal_nan=known.dtype.kind in "fc"
-        ):
+        is_sorted = np.array_equal(np.sort(levels), levels, equal_nan=levels.dtype.kind == "f")
+        if levels.dtype.kind not in "US" and not is_sorted:
             raise ValueError("the categories of an encoder are not in order")
 
 
@@ -334,6 +350,11 @@ def _check_stacking(model: Any) -> None:
         raise ValueError("a stack asks its models for something else than predictions")
 
 
+def _check_sigmoid(model: Any) -> None:
+    if np.ndim(model.a_) or np.ndim(model.b_):
+        raise ValueError("a calibration has several slopes")
+
+
 def _check_function(model: Any) -> None:
     function = model.func.func if isinstance(model.func, partial) else model.func
     if function is check_array and model.kw_args:
@@ -351,5 +372,6 @@ CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     (PolynomialFeatures, _check_polynomial),
     (VotingClassifier, _check_voting),
     ((StackingClassifier, StackingRegressor), _check_stacking),
+    (_SigmoidCalibration, _check_sigmoid),
     (FunctionTransformer, _check_function),
 ]

@@ -194,11 +194,12 @@ class _Tree:
     def read(cls, block: str, position: int, n_features: int) -> "_Tree":
         """Read a tree; raise where LightGBM would be led astray."""
         first, *lines = block.split("\n")
+        if "is_linear=1" in lines:
+            raise ValueError("LightGBM models with linear trees cannot be checked")
         entries = _entries(lines, TREE)
         if first != f"Tree={position}":
             raise ValueError("the trees of a LightGBM model are not in order")
-        if _whole(entries.get("is_linear", "0"), 0, 1):
-            raise ValueError("LightGBM models with linear trees cannot be checked")
+        _whole(entries.get("is_linear", "0"), 0, 0)
         n_leaves = _whole(entries["num_leaves"], 1, LARGEST)
         lists: dict[str, list[Any]] = {}
         for key, (kind, place) in LISTS.items():
