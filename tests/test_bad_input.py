@@ -258,8 +258,22 @@ def test_rows_that_are_no_table(x, data):
 def test_a_series_is_no_table(data):
     pd = import_module("pandas")
     X, y = data
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    with pytest.raises(ValueError, match=r"Expected 2D array.*Series: use X\.to_frame\(\)"):
         quick().fit(pd.Series(X[:, 0]), y)
+
+
+@pytest.mark.parametrize("X", [{"a": 1.0}, [{"a": 1.0}, {"a": 2.0}], object()])
+def test_what_no_array_holds_is_no_table(X, data):
+    with pytest.raises(ValueError, match=r"Expected 2D array.*pandas\.DataFrame\(rows\)"):
+        quick().fit(*data).loss_bound(X)
+
+
+def test_rows_and_targets_of_several_lengths(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"X is a tuple that cannot be read as one array"):
+        quick().fit((X, y), y)
+    with pytest.raises(ValueError, match=r"y is a list that cannot be read as one array"):
+        quick().fit(X, [[1.0], [1.0, 2.0]] * 30)
 
 
 def test_complex_rows(data):

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
-from locuscore import Locus, Scorer, cost
+from locuscore import Locus, LocusWarning, Scorer, cost
 from locuscore.engines import Forest
 
 LABELS = {
@@ -203,3 +203,39 @@ def test_a_regressor_with_an_empty_list_of_classes(data):
     assert locus.loss_.name == "absolute"
     assert locus.get_params()["loss"] is None
     assert Scorer(locus)(X[:0])["prediction"].dtype == np.float64
+
+
+@pytest.mark.extra
+def test_predictions_in_another_order_than_their_rows_are_refused(data):
+    import pandas as pd
+
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abc"))
+    with pytest.raises(ValueError, match=r"g\(X\) has the row labels of X.*g\(X\)\.loc\[X\.index"):
+        fitted(lambda X: X["a"].sort_values(), frame, y)
+    locus = fitted(lambda X: X["a"], frame, y)
+    assert_close(locus.losses(frame, y).to_numpy(), np.abs(y - X[:, 0]))
+
+
+@pytest.mark.extra
+def test_a_native_model_given_to_load_is_refused_with_the_remedy(data, tmp_path):
+    import torch
+
+    X, y, _ = data
+    with pytest.warns(LocusWarning, match="left out"):
+        Scorer(fitted(lambda X: X[:, 0], X, y)).save(tmp_path / "a.locus")
+    with pytest.raises(TypeError, match="reads tensors, not rows"):
+        Scorer.load(tmp_path / "a.locus", predictor=torch.nn.Linear(3, 1))
+
+
+@pytest.mark.extra
+@libraries
+@alone_or_last
+@pytest.mark.filterwarnings("ignore:the predictor:locuscore.LocusWarning")
+def test_boosted_models_given_to_load_score_as_before(library, alone, data, tmp_path):
+    X, y, _ = data
+    g = placed(boosted(library, "Regressor"), alone).fit(X, y)
+    scorer = Scorer(fitted(g, X, y))
+    scorer.save(tmp_path / "a.locus")
+    loaded = Scorer.load(tmp_path / "a.locus", predictor=g)
+    assert_close(loaded(X)["bound_0.1"], scorer(X)["bound_0.1"])

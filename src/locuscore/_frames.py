@@ -30,12 +30,23 @@ def as_rows(X: Rows) -> Rows:
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got an array of shape {array.shape} instead: one row per input. "
-            "Reshape your data either using X.reshape(-1, 1) for a single feature "
-            "or X.reshape(1, -1) for a single row."
+            f"{_how_to_make_rows(X, array)}"
         )
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers.")
     return array
+
+
+def _how_to_make_rows(X: Any, array: np.ndarray) -> str:
+    kind = f"{type(X).__module__}.{type(X).__name__}"
+    if hasattr(X, "to_frame"):
+        return f"X is a {kind}: use X.to_frame() for a single feature or X.to_frame().T for a row."
+    if array.dtype.kind == "O":
+        return f"X is a {kind}: make it a table; dicts, for instance, with pandas.DataFrame(rows)."
+    return (
+        "Reshape your data either using X.reshape(-1, 1) for a single feature or "
+        "X.reshape(1, -1) for a single row."
+    )
 
 
 def as_array(y: ArrayLike) -> np.ndarray:
@@ -51,6 +62,11 @@ def read_array(values: Any, name: str) -> np.ndarray:
     """
     try:
         return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is a {type(values).__name__} that cannot be read as one array ({error}); "
+            "expected one row per input, all of one length."
+        ) from None
     except (RuntimeError, TypeError) as error:
         if not hasattr(values, "detach"):
             raise

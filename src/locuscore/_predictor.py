@@ -131,9 +131,9 @@ def realised_losses(
 
 def predict(predictor: Any, X: Rows) -> np.ndarray:
     """Return g(X), one row of output per row of X."""
-    values = read_array(
-        _call(predictor, getattr(predictor, "predict", predictor), X), "the predictor's output"
-    )
+    output = _call(predictor, getattr(predictor, "predict", predictor), X)
+    check_same_order(**{"X": X, "g(X)": output})
+    values = read_array(output, "the predictor's output")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2) or len(values) != n_rows(X):

@@ -18,7 +18,7 @@ from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered, 
 from locuscore._kept_rows import encode_rows
 from locuscore._locus import Locus
 from locuscore._numeric import row_blocks
-from locuscore._predictor import classes_of, predict
+from locuscore._predictor import check_predictor, classes_of, predict
 from locuscore._probe import PredictorChangedError
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
@@ -229,6 +229,8 @@ class Scorer:
             Load although the predictor answers otherwise than in `fit`; no bound and no rule holds
             for it. By default it is refused, with the largest difference.
         """
+        if predictor is not None:
+            check_predictor(predictor)
         manifest, members = read_archive(path, key)
 
         def build() -> "Scorer":
