@@ -383,3 +383,12 @@ def test_bad_input_is_named(certify, more, change, message):
     given = {"score": [1.0, 2.0, 3.0], "losses": [0.0, 1.0, 1.0], "tau": 0.5}
     with pytest.raises(ValueError, match=message):
         certify(**given | {"eta": 0.1, "delta": 0.1} | more | change)
+
+
+def test_no_p_value_on_a_card_is_zero():
+    score = np.linspace(0, 1, 20_000)
+    rule = certify_threshold(score, np.zeros(20_000), tau=0.5, eta=0.1, delta=0.1)
+    assert rule.evidence["p_value"] == 0.0
+    text = " ".join(str(rule).split())
+    assert "p value < 1e-15" in text
+    assert "p value = 0" not in text

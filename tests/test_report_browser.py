@@ -356,6 +356,13 @@ def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
     assert page.locator("#claims .badge").inner_text() == "too few rows to tell"
 
 
+def test_rows_that_judge_nothing_are_not_called_agreeing(show, summary):
+    claims = [claim | {"verdict": "not judged"} for claim in summary["verdict"]["claims"]]
+    page = show(summary | {"verdict": summary["verdict"] | {"kind": "bad", "claims": claims}})
+    for section in ("#claims", "#coverage"):
+        assert set(page.locator(f"{section} .badge").all_inner_texts()) == {"not judged"}
+
+
 def test_the_table_filters_and_turns_to_the_safest(show, summary):
     page = show(summary)
     page.locator("input[name=rows][value=safest]").check()
