@@ -54,6 +54,13 @@ def test_a_wild_position_in_sparse_rows_is_refused(rng):
         unpack(packed, Schema.of(X))
 
 
+@pytest.mark.parametrize("shape", [[10**12, 4], [3, 10**12], [3], [-3, 4], [0, 4]])
+def test_a_shape_that_would_take_all_memory_is_refused(rng, shape):
+    X = sparse.csr_matrix(rng.uniform(size=(3, 4)))
+    with pytest.raises(ValueError, match="shape"):
+        unpack(pack(X) | {"shape": shape}, Schema.of(X))
+
+
 class ByType:
     """A predictor that looks at what it is given: the wrong kind of rows gives wrong answers."""
 

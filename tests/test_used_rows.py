@@ -77,6 +77,14 @@ def test_the_calibration_rows_certify_as_before(fitted):
     assert "rows_also_in_fit" not in fitted.certify(0.5, 0.2, 0.1).evidence
 
 
+def test_a_reference_of_calibration_rows_warns_where_these_certify(fitted):
+    X, _ = rows(400)
+    with pytest.warns(LocusWarning, match="100 reference rows are calibration rows"):
+        fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.calibration_rows_])
+    fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.fit_rows_])
+    fitted.certify(0.5, 0.2, 0.1, *rows(300, seed=1), reference=X)
+
+
 def test_a_row_that_comes_again_counts_once(rng):
     X, y = rows(400)
     used = used_rows(X, y, 100)

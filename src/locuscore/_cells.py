@@ -7,7 +7,7 @@ that was float32 in `fit` is rounded to float32 first.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
@@ -44,41 +44,31 @@ def row_digests(
     is empty.
     """
     start = blake2b(salt, digest_size=DIGEST_BYTES)
-    inputs, labelled = [], []
-    for rows, label in _blocks(X, labels, types):
-        for row, mark in zip(rows, label, strict=True):
+    inputs, labelled = bytearray(), bytearray()
+    for part in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
+        rows = cells(take_rows(X, part), types[: X.shape[1]])
+        marks = None if labels is None else _label_cells(labels[part], types[-1])
+        width, data = rows.shape[1] * CELL.itemsize, rows.tobytes()
+        step, more = (
+            (0, b"") if marks is None else (marks.shape[1] * CELL.itemsize, marks.tobytes())
+        )
+        for i in range(len(rows)):
             digest = start.copy()
-            digest.update(row)
-            inputs.append(digest.digest())
-            if labels is not None:
-                digest.update(mark)
-                labelled.append(digest.digest())
-    return _joined(inputs), _joined(labelled)
+            digest.update(data[i * width : (i + 1) * width])
+            inputs += digest.digest()
+            if step:
+                digest.update(more[i * step : (i + 1) * step])
+                labelled += digest.digest()
+    return _digests(inputs), _digests(labelled)
 
 
-def _blocks(
-    X: Rows, labels: np.ndarray | None, types: Sequence[str]
-) -> Iterator[tuple[list[memoryview], list[memoryview]]]:
-    """Bytes of the cells of each row and of its label, for some rows at a time."""
-    width = X.shape[1]
-    for part in row_blocks(n_rows(X), width, MOST_ROWS_AT_ONCE):
-        rows = _row_bytes(cells(take_rows(X, part), types[:width]))
-        if labels is None:
-            yield rows, rows
-            continue
-        some = labels[part].reshape(len(rows), -1)
-        yield rows, _row_bytes(cells(some, [*types[width:]] * some.shape[1]))
+def _digests(data: bytearray) -> Cells:
+    return np.frombuffer(data, CELL).astype(np.uint64)
 
 
-def _row_bytes(values: Cells) -> list[memoryview]:
-    n, width = values.shape
-    data = memoryview(values.tobytes())
-    step = width * CELL.itemsize
-    return [data[i * step : (i + 1) * step] for i in range(n)]
-
-
-def _joined(digests: list[bytes]) -> Cells:
-    return np.frombuffer(b"".join(digests), dtype=CELL).astype(np.uint64)
+def _label_cells(labels: np.ndarray, kind: str) -> Cells:
+    matrix = labels.reshape(len(labels), -1)
+    return cells(matrix, [kind] * matrix.shape[1])
 
 
 def cells(X: Rows, types: Sequence[str]) -> Cells:

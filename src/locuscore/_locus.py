@@ -23,7 +23,7 @@ from locuscore._rules import FlagRule, Score, check_score, not_from_calibration,
 from locuscore._scoring import RowScores
 from locuscore._signals import SignalChoice, fit_signals
 from locuscore._split import some_rows, split_rows
-from locuscore._used_rows import Labels, Reuse, UsedRows, checked_rule
+from locuscore._used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore._validation import (
     check_loss_size,
     check_losses,
@@ -222,6 +222,7 @@ class Locus(RowScores, BaseEstimator):
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
         elif chosen.kind == "tail" and chosen.tau is not None:
+            check_reference(self.used_rows_, self.schema_, reference)
             model, z = self.loss_model_, self.calibration_losses_
             values = model.survival(self.calibration_signals_, chosen.tau)
             known = model.survival(self.reference_signals_, chosen.tau)

@@ -16,6 +16,7 @@ from locuscore._frames import Schema, as_frame
 from locuscore._optional import require
 from locuscore._protocols import Rows
 
+MOST_ROWS = 10_000  # a shape takes memory before its values are looked at
 PLAIN = (bool, int, float, str, type(None))
 # Types of pandas that a list of plain values turns into by their name.
 PANDAS_TYPES = re.compile(r"[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)|bool|boolean|object|string")
@@ -41,6 +42,8 @@ def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
         rows = np.asarray(packed["array"])
     elif "at" in packed:
         at, shape = np.asarray(packed["at"]), tuple(packed["shape"])
+        if len(shape) != 2 or not 0 < shape[0] <= MOST_ROWS or shape[1] != len(schema.names):
+            raise ValueError("sparse rows kept in it have a shape that no such rows have.")
         # Out of range would be a wild address in compiled code; this constructor looks.
         rows = sparse.coo_matrix((packed["is"], (at[0], at[1])), shape=shape).tocsr()
     else:

@@ -102,6 +102,20 @@ def checked_rule(rule: FlagRule, verdict: "Verdict", allow: bool) -> FlagRule:
     return replace(rule, standing="heuristic", guarantee=guarantee, evidence=evidence)
 
 
+def check_reference(used: UsedRows | None, schema: Schema, reference: Rows | None) -> None:
+    """Warn if reference rows are calibration rows, where these certify; rows of D1 may serve."""
+    if used is None or reference is None:
+        return
+    found = Reuse(used, schema, None).add(reference, None).inputs.parts[1]
+    if found.p_value < SMALLEST_P:
+        warnings.warn(
+            f"{int(found.hit.sum()):,} reference rows are calibration rows, which certify here; "
+            "thresholds must be chosen without the certifying rows. Pass other rows, or none.",
+            LocusWarning,
+            stacklevel=3,
+        )
+
+
 class Reuse:
     """Counts which rows of a batch, or of a stream of batches, are rows of `fit`."""
 
