@@ -34,6 +34,7 @@ LAYERS = [
         "_fitted",
         "_lightgbm_text",
         "_skops_schema",
+        "_widths",
     },
     {"_batch", "_trusted", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},

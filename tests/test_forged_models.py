@@ -21,12 +21,13 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
+    TargetEncoder,
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array
@@ -194,6 +195,11 @@ def stack_that_asks_for_paths():
     return with_attributes(stack, stack_method_=["decision_path", "predict"])
 
 
+def unions_of_unions():
+    ten = [(str(i), "passthrough") for i in range(10)]
+    return make_pipeline(*[FeatureUnion(ten) for _ in range(8)], fitted(LinearRegression()))
+
+
 def votes_far_away():
     voters = [("a", LogisticRegression(max_iter=999)), ("b", DummyClassifier())]
     model = fitted(VotingClassifier(voters), KINDS)
@@ -231,6 +237,7 @@ MODELS = {
     "a forest whose check is replaced": partial(forest, _validate_X_predict=np.exp),
     "a tree without a model": tree_without_a_model,
     "a stack that asks for paths": stack_that_asks_for_paths,
+    "unions of unions": unions_of_unions,
     "votes far away": votes_far_away,
     "a dummy of many outputs": lambda: with_attributes(fitted(DummyRegressor()), n_outputs_=10**9),
     "a polynomial of many terms": lambda: make_pipeline(
@@ -371,6 +378,7 @@ def test_a_forged_model_is_refused(outcomes, name):
         lambda: fitted(HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])),
         lambda: fitted(make_pipeline(OneHotEncoder(drop=[9.0, 9.0, 9.0]), Ridge())),
         lambda: fitted(make_pipeline(PolynomialFeatures(3), Ridge())),
+        lambda: fitted(make_pipeline(TargetEncoder(cv=2), Ridge())),
         lambda: fitted(DummyClassifier(strategy="constant", constant=1), KINDS),
         lambda: fitted(VotingClassifier([("a", DummyClassifier())]), np.array(list("abc"))[KINDS]),
         lambda: fitted(StackingRegressor([("a", DecisionTreeRegressor()), ("b", Ridge())], cv=2)),

@@ -19,6 +19,7 @@ from locuscore._lightgbm_text import canonical_lightgbm
 from locuscore._optional import require
 from locuscore._protocols import FloatArray, Rows
 from locuscore._skops_schema import SkopsFile
+from locuscore._widths import check_widths
 
 # Classes of which an object may be made and filled with attributes.
 _OBJECTS = {
@@ -122,6 +123,7 @@ def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST
         # No more than its own types are trusted: skops copies them at each node.
         model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
     check_fitted(model)
+    check_widths(model)
     return model
 
 

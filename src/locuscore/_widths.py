@@ -1,0 +1,63 @@
+"""How wide one row becomes on its way through transformers that a file has set up.
+
+Steps that repeat, expand or encode their columns multiply: ten unions of ten steps, a few lines
+in a file, make ten thousand million columns of one.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    TargetEncoder,
+)
+
+WIDEST = 2**23  # columns of one row, for each column that comes in
+
+
+def check_widths(model: Any) -> None:
+    """Raise if a column of a row may become more than `WIDEST`."""
+    _width(model, 1)
+
+
+def _width(step: Any, width: int) -> int:
+    """Return the most columns that leave a step, if so many enter it."""
+    own = getattr(step, "__dict__", {})
+    match step:
+        case Pipeline():
+            for _, part, *_ in own["steps"]:
+                width = _width(part, width)
+        case FeatureUnion():
+            width = sum(_width(part, width) for _, part, *_ in own["transformer_list"])
+        case ColumnTransformer():
+            width = sum(_width(part, width) for _, part, *_ in own.get("transformers_", []))
+        case PolynomialFeatures():
+            width = own.get("_n_out_full", width)
+        case OneHotEncoder():
+            width = sum(own.get("_n_features_outs", [width]))
+        case KBinsDiscretizer():
+            width = _width(own.get("_encoder"), width)
+        case TargetEncoder():
+            width *= max(1, len(() if own.get("classes_") is None else own["classes_"]))
+        case SimpleImputer():
+            width *= 2  # with a column that says what was missing
+        case _:
+            width = max([width, *(_width(part, width) for part in _models(own))])
+    if width > WIDEST:
+        raise ValueError(f"a {type(step).__name__} makes more than {WIDEST} columns of one")
+    return width
+
+
+def _models(value: Any) -> Iterator[BaseEstimator]:
+    """Yield the models among the attributes of another, in lists as well."""
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, BaseEstimator):
+            yield part
+        elif isinstance(part, dict | list | tuple):
+            yield from _models(part)
