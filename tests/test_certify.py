@@ -341,8 +341,8 @@ def test_locus_certifies_and_accepts_frames(fitted):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.uniform(size=(800, 2)), columns=["a", "b"], index=range(5, 805))
     y = frame["a"] + frame["b"] * rng.normal(size=800)
-    locus = Locus(lambda X: X["a"], engine=Scale(), random_state=0).fit(frame, y)
-    rule = locus.certify(0.8, 0.2, 0.1, frame, y, of=Score.bound(0.1))
+    locus = Locus(lambda X: X["a"], engine=Scale(), random_state=0).fit(frame[:400], y[:400])
+    rule = locus.certify(0.8, 0.2, 0.1, frame[400:], y[400:], of=Score.bound(0.1))
     accepted = locus.accepts(frame, rule)
     assert accepted.index.equals(frame.index)
     assert accepted.name == "accepted"

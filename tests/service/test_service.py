@@ -4,11 +4,12 @@ import json
 import re
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
-from archives_for_tests import LOSS_MODELS, small_scorer, two_outputs
+from archives_for_tests import LOSS_MODELS, rows, small_scorer, two_outputs
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
 from service_for_tests import (
@@ -492,3 +493,26 @@ def test_an_address_others_can_reach_needs_a_key(scorer):
 
     with pytest.raises(ValueError, match=r"0\.0\.0\.0 can be reached by others; set an API key"):
         serve(scorer, host="0.0.0.0")
+
+
+def test_a_reload_refuses_an_archive_of_another_predictor(tmp_path):
+    """Fitted again and saved for a predictor that the service does not have."""
+    path, X = tmp_path / "x.locus", rows()[0]
+
+    def first(X):
+        return X[:, 0]
+
+    load = partial(Scorer.load, predictor=first)
+    with pytest.warns(LocusWarning, match="left out"):
+        small_scorer(first).save(path)
+    with running(path, limits(api_key="k"), load=load) as client:
+        client.headers["Authorization"] = "Bearer k"
+        assert client.post("/reload").status_code == 200
+        before = client.get("/model").json()
+        with pytest.warns(LocusWarning, match="left out"):
+            small_scorer(lambda X: X[:, 1]).save(path)
+        answer = client.post("/reload")
+        assert answer.status_code == 409
+        assert "largest difference" in answer.json()["error"]
+        assert not any(str(value) in answer.text for value in X.ravel())
+        assert client.get("/model").json() == before
