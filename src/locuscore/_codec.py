@@ -58,6 +58,8 @@ _CLASSES = {
     for module, classes in _FIELDS.items()
     for name, fields in classes.items()
 }
+# Of a class, what archives written before it lack.
+_LATER = {"Forest": ["n_draws_"]}
 PLAIN = (bool, int, float, str, type(None))
 NUMBERS_AND_TEXT = "biufSUmM"
 
@@ -126,7 +128,8 @@ class Writer:
                 name: [n_trees, is_exponentiated, self.add(text.encode(), "txt")]
                 for name, (n_trees, is_exponentiated, text) in value.__getstate__().items()
             }
-        names = list(_CLASSES[type(value).__name__][1])
+        name = type(value).__name__
+        names = _CLASSES[name][1] + [late for late in _LATER.get(name, []) if hasattr(value, late)]
         if isinstance(value, BaseEstimator):
             given = value.get_params(deep=False).items()
             names += [name for name, parameter in given if isinstance(parameter, PLAIN)]
@@ -173,7 +176,7 @@ class Reader:
             vars(result).update(
                 {n: None if d is inspect.Parameter.empty else d for n, d in defaults.items()}
             )
-        allowed = {*_CLASSES[name][1], *vars(result)}
+        allowed = {*_CLASSES[name][1], *_LATER.get(name, []), *vars(result)}
         if not set(_CLASSES[name][1]) <= set(state) <= allowed:
             raise ArchiveError(f"the state of its {name} is not what a {name} has.")
         parts = dict(state)

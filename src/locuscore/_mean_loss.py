@@ -3,20 +3,31 @@
 A game against the claim "the mean is above m" (Waudby-Smith and Ramdas 2024): start with capital
 v in (0, 1) and, before each loss x in [0, 1] is seen, bet an amount b on its being below m,
 ``v <- v + b * (m - x)``. While b was chosen from the past and never risks more than v, the capital
-is a nonnegative supermartingale under the claim, so it reaches 1 with probability at most its start
-(Ville). The claim is rejected at level delta when a start of ``delta / AIM`` reaches ``1 / AIM``.
+is a nonnegative supermartingale under the claim, and so is capital stopped when it reaches TOP.
 
 The bets copy the hedge of a digital option, the fixed-sample test as a game: with r rounds left and
 s the standard deviation of the past losses, ::
 
     b = min( phi(Phi^-1(v)) / (s sqrt(r)),  v / (1 - m),  (1 - v) / m )
 
-As a function of v each term is concave, and the slope of b lies between -1 / m and 1 / (1 - m);
-since x - m lies between -m and 1 - m, the next capital grows with v. It grows with m too. Hence
-rejections are nested in delta and in m: the smallest rejected delta is a p-value, the smallest
-rejected m an upper confidence bound, and both say the same.
+The game is played in several random orders of the losses, each from ``SHARE * delta``, and the
+claim is rejected at level delta when the stopped capitals are at least SHARE on average. Under the
+claim each is at most its start in expectation, hence so is their average, and by Markov it reaches
+SHARE with probability at most delta. Only stopped capital has this: the average of the largest
+capitals so far would be wrong.
+
+The orders come from a generator seeded by a digest of the sorted losses and are applied to these,
+so nobody can shop for one: the same losses, in any order, give the same answer. The proof takes
+them for random orders, as one takes any generator's; equal losses are interchangeable.
+
+As a function of v each term of b is concave, and the slope of b lies between -1 / m and
+1 / (1 - m); since x - m lies between -m and 1 - m, the next capital grows with v. It grows with m
+too, and so does capital that is set to TOP once it gets there. Hence rejections are nested in delta
+and in m: the smallest rejected delta is a p-value, the smallest rejected m an upper confidence
+bound, and both say the same.
 """
 
+import hashlib
 import math
 from typing import Any
 
@@ -25,7 +36,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from locuscore._protocols import FloatArray
-from locuscore._random import spawn_seeds
 from locuscore._rules import FlagRule, Score
 from locuscore._sequential import fixed_sequence
 from locuscore._validation import (
@@ -37,29 +47,31 @@ from locuscore._validation import (
     check_scores,
 )
 
-AIM = 1.1  # the game aims a little beyond its target, which a capped bet would only approach
+ORDERS = 10  # in which the game is played
+SHARE = 0.75  # of the orders that must succeed, about; the rest of delta is not spent
+TOP = 0.99  # success: a capped bet would only approach 1
+IMAGINED = 3  # losses before the first, half of them 0 and half 1: early bets are small
+DIGITS = 2.0**40  # of the losses, in the digest that seeds their orders
 ROUNDS, MOST_ROUNDS = 30, 10_000  # times sqrt(n): more losses are played in blocks of averages
 SMALLEST_P = 1e-8
-SQRT_2_PI = float(np.sqrt(2 * np.pi))
-GRID = 32  # values tried at once; each pass narrows the bracket by this factor
+TINY = float(np.finfo(np.float64).tiny)
+SQRT_2_PI = math.sqrt(2 * math.pi)
+GRID = 16  # values tried at once; each pass narrows the bracket by about this factor
 MOST_THRESHOLDS = 50
 GRID_SHARE = 0.2  # of the rows: places the thresholds where no reference is given
 FEWEST_ROWS, ENOUGH_ROWS = 2.0, 6.0  # for a start, in units of what a perfect record needs
 SMALLEST_START, LARGEST_START = 0.05, 0.4  # acceptance at the start, unless rows are too few
 
-Seed = int | np.random.Generator | np.random.RandomState | None
 
-
-def mean_loss_p_value(
-    losses: ArrayLike, eta: float, low: float, high: float, random_state: Seed = 0
-) -> float:
+def mean_loss_p_value(losses: ArrayLike, eta: float, low: float, high: float) -> float:
     """Exact p-value for "the mean loss is above eta", for losses in [low, high].
 
     Valid for every n and every law on the support: ``P(p <= delta) <= delta`` for all delta when
-    ``E[Z] >= eta``, for independent losses of one law. They are played in the random order that
-    `random_state` gives, never in one that knows them or their scores: along rising scores the mean
-    rises too, and the test would be wrong. At most ``delta`` exactly when `mean_loss_bound` is at
-    most eta, up to the digits shown: p is rounded up by 0.1 %, the bound by 1e-8 of the support.
+    ``E[Z] >= eta``, for independent losses of one law. They are played in 10 random orders, never
+    in one that knows them or their scores: along rising scores the mean rises too, and the test
+    would be wrong. The orders are fixed by the losses, in whatever order these are given, so there
+    is one answer. At most ``delta`` exactly when `mean_loss_bound` is at most eta, up to the digits
+    shown: p is rounded up by 0.1 %, the bound by 1e-8 of the support.
 
     Examples
     --------
@@ -69,22 +81,22 @@ def mean_loss_p_value(
     True
     """
     x, m = _standardise(losses, low, high), _scaled(eta, low, high)
-    means, spreads = _rounds(_shuffled(x, random_state))
+    means, spreads = _rounds(_orders(x))
     return float(_p_values(means[:, None], spreads[:, None], m)[0])
 
 
-def mean_loss_bound(
-    losses: ArrayLike, delta: float, low: float, high: float, random_state: Seed = 0
-) -> float:
+def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) -> float:
     """Upper confidence bound for the mean loss: ``P(E[Z] <= bound) >= 1 - delta``, exactly.
 
     For independent losses in [low, high], any n and any law; the probability is over them. It
-    inverts the test of `mean_loss_p_value`.
+    inverts the test of `mean_loss_p_value`. Where losses are small on a wide support it is far
+    above the normal approximation, as is every bound that holds for all laws: n losses without a
+    large one cannot rule out an atom at the top, of mass about ``log(1 / delta) / n``.
     """
     x, delta = _standardise(losses, low, high), check_between(delta, "delta")
-    means, spreads = _rounds(_shuffled(x, random_state))
+    means, spreads = _rounds(_orders(x))
     below, above = 0.0, 1.0
-    for _ in range(6):
+    for _ in range(7):
         m = np.linspace(below, above, GRID + 2)[1:-1]
         rejected = _rejected(means[:, None], spreads[:, None], m, np.array(delta))
         kept = np.flatnonzero(~rejected)
@@ -104,7 +116,6 @@ def certify_mean_loss(
     reference: ArrayLike | None = None,
     of: Score | None = None,
     n_thresholds: int = MOST_THRESHOLDS,
-    random_state: Seed = 0,
 ) -> FlagRule:
     """Certify a threshold below which the mean loss is at most eta.
 
@@ -125,13 +136,12 @@ def certify_mean_loss(
         Smallest and largest possible loss, known beforehand.
     reference
         Scores of other rows, labels not needed, whose quantiles place the thresholds. Without it
-        a random fifth of the rows does that and is then not used for testing.
+        a random fifth of the rows, seeded by a digest of them all, does that and is then not used
+        for testing.
     of
         Which score this is; by default one of your own.
     n_thresholds
         At most 50.
-    random_state
-        Seed of the order of play, and of the fifth.
     """
     s, z = check_scores(score=score, losses=losses)
     low, high = _support(support)
@@ -140,11 +150,11 @@ def certify_mean_loss(
     if not check_count(n_thresholds, "n_thresholds") <= MOST_THRESHOLDS:
         raise ValueError(f"n_thresholds must be from 1 to {MOST_THRESHOLDS}; got {n_thresholds!r}.")
     given = len(s)
-    s, x, known = _testing_rows(s, x, reference, random_state)
+    s, x, known = _testing_rows(s, x, reference)
     source = f"the scores of {len(known)} reference rows"
     if reference is None:
         source = f"the scores of {len(known)} of the {given} rows, set aside and not tested on"
-    needed = float(np.log(AIM / delta) / -np.log1p(-m))
+    needed = _rows_without_loss(m, delta)
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
@@ -193,16 +203,16 @@ def _outcome(
 
 
 def _testing_rows(
-    score: FloatArray, x: FloatArray, reference: ArrayLike | None, random_state: Seed
+    score: FloatArray, x: FloatArray, reference: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores and losses of the rows that test, in the order of play; the scores for the grid."""
-    order = np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(len(score))
-    if reference is None:
-        aside, order = np.split(order, [math.ceil(GRID_SHARE * len(score))])
-        known = score[aside]
-    else:
+    """Scores and losses of the rows that test; the scores for the grid."""
+    if reference is not None:
         (known,) = check_scores(reference=reference)
-    return score[order], x[order], known
+        return score, x, known
+    ascending = np.lexsort((x, score))  # rows that are equal in both are interchangeable
+    order = ascending[_generator(score[ascending], x[ascending]).permutation(len(score))]
+    aside, testing = np.split(order, [math.ceil(GRID_SHARE * len(score))])
+    return score[testing], x[testing], score[aside]
 
 
 def _shortfall(
@@ -264,9 +274,10 @@ def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> Float
 def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
     """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
     parts = [x[(s <= threshold) & (s < np.inf)] for threshold in grid]
-    rounds = [_rounds(part) for part in parts]
+    rounds = [_rounds(_orders(part)) for part in parts]
     most = max((len(played) for played, _ in rounds), default=0)
-    means, spreads = np.zeros((most, len(grid))), np.full((most, len(grid)), np.inf)
+    means = np.zeros((most, len(grid), ORDERS))
+    spreads = np.full(means.shape, np.inf)
     for j, (played, spread) in enumerate(rounds):
         # No bet is made after the last round: an infinite spread.
         means[: len(played), j], spreads[: len(played), j] = played, spread
@@ -279,10 +290,10 @@ def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str
 
 
 def _p_values(means: FloatArray, spreads: FloatArray, m: float) -> FloatArray:
-    """P-value per column, rounded up."""
+    """P-value per column, rounded up; `means` and `spreads` are (rounds, columns, orders)."""
     columns = np.arange(means.shape[1])
     below, above = np.full(len(columns), SMALLEST_P), np.ones(len(columns))
-    for _ in range(3):
+    for _ in range(4):
         delta = np.geomspace(below, above, GRID)
         rejected = _rejected(means, spreads, m, delta)
         rejected[-1] = True  # known from the pass before, or delta = 1
@@ -295,37 +306,67 @@ def _rejected(
     means: FloatArray, spreads: FloatArray, m: float | FloatArray, delta: FloatArray
 ) -> np.ndarray:
     """Whether the claim "mean above m" is rejected, for each column and each level."""
-    shape = np.broadcast_shapes(np.shape(delta), np.shape(m), means.shape[1:])
-    v = np.broadcast_to(delta / AIM, shape).copy()
-    most, tiny = v.copy(), np.finfo(np.float64).tiny
+    return np.asarray(_stopped(means, spreads, m, delta) >= SHARE)
+
+
+def _stopped(
+    means: FloatArray, spreads: FloatArray, m: float | FloatArray, delta: FloatArray
+) -> FloatArray:
+    """Stopped capital, on average over the orders; under the claim ``SHARE * delta`` at most."""
+    shape = np.broadcast_shapes(np.shape(delta), np.shape(m), means.shape[1:2])
+    limit = np.asarray(m)[..., None]
+    start = SHARE * np.asarray(delta)[..., None]
+    v = np.broadcast_to(start, (*shape, means.shape[2])).copy()
     for x, spread in zip(means, spreads, strict=True):
-        bet = np.exp(-0.5 * ndtri(np.maximum(v, tiny)) ** 2) / (SQRT_2_PI * spread)
-        bet = np.minimum(bet, np.minimum(v / (1 - m), (1 - v) / m))
-        v = np.minimum(np.maximum(v + bet * (m - x), 0.0), 1.0)  # there but for rounding
-        most = np.maximum(most, v)
-    return np.asarray(most >= 1 / AIM)
+        # Once at the top, capital stays there: what is averaged is stopped, never a maximum.
+        v = np.where(v >= TOP, TOP, _played(v, x, spread, limit))
+    return np.asarray(np.minimum(v, TOP).mean(axis=-1), dtype=np.float64)
+
+
+def _played(v: FloatArray, x: FloatArray, spread: FloatArray, m: FloatArray) -> FloatArray:
+    """Capital after one round."""
+    hedge = np.exp(-0.5 * ndtri(np.maximum(v, TINY)) ** 2) / (SQRT_2_PI * spread)
+    bet = np.minimum(hedge, np.minimum(v / (1 - m), (1 - v) / m))
+    return np.minimum(np.maximum(v + bet * (m - x), 0.0), 1.0)  # there but for rounding
 
 
 def _rounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What is played: the losses or block means of them, and for each ``s sqrt(r)`` from its past.
+    """What is played, (rounds, orders): the losses or block means of them, and ``s sqrt(r)``.
 
-    A block's mean keeps mean and support, but may be bet on no more than a single loss; so blocks
-    are kept small. The past begins with one imagined loss of 1/2 and the largest
-    variance there is.
+    `x` holds the losses in each order, (orders, n). A block's mean keeps mean and support, but may
+    be bet on no more than a single loss; so blocks are kept small. The past begins with a few
+    imagined losses of mean 1/2 and the largest variance there is.
     """
-    rounds = min(len(x), int(ROUNDS * np.sqrt(len(x))), MOST_ROUNDS)
-    edges = np.linspace(0, len(x), rounds + 1).astype(np.int64)
+    n = x.shape[1]
+    rounds = min(n, int(ROUNDS * np.sqrt(n)), MOST_ROUNDS)
+    edges = np.linspace(0, n, rounds + 1).astype(np.int64)
     size = np.diff(edges)
-    moments = np.append(np.zeros((2, 1)), np.cumsum([x, x * x], axis=1), axis=1)[:, edges]
-    first, second = moments[:, :-1]
-    seen = edges[:-1] + 1
-    variance = (0.5 + second) / seen - ((0.5 + first) / seen) ** 2
+    sums = np.cumsum([x, x * x], axis=2)
+    moments = np.concatenate([np.zeros((2, len(x), 1)), sums], axis=2)[:, :, edges]
+    first, second = moments[:, :, :-1]
+    seen, before = edges[:-1] + IMAGINED, IMAGINED / 2
+    variance = (before + second) / seen - ((before + first) / seen) ** 2
     left = np.arange(len(size), 0, -1)
-    return np.diff(moments[0]) / size, np.sqrt(variance / size * left)
+    return (np.diff(moments[0]) / size).T, np.sqrt(variance / size * left).T
 
 
-def _shuffled(x: FloatArray, random_state: Seed) -> FloatArray:
-    return np.random.default_rng(spawn_seeds(random_state, 1)[0]).permutation(x)
+def _orders(x: FloatArray) -> FloatArray:
+    """The losses in several random orders, (orders, n), the same ones whatever their order was."""
+    ascending = np.sort(x)
+    return _generator(ascending).permuted(np.tile(ascending, (ORDERS, 1)), axis=1)
+
+
+def _generator(*columns: FloatArray) -> np.random.Generator:
+    """Random numbers that are a function of sorted rows."""
+    digest = hashlib.sha256()
+    for column in columns:
+        digest.update(np.rint(np.clip(column, -1e6, 1e6) * DIGITS).astype("<f8").tobytes())
+    return np.random.default_rng(int.from_bytes(digest.digest()[:16], "little"))
+
+
+def _rows_without_loss(m: float, delta: float) -> float:
+    """How many losses of 0 reject "mean above m": a round multiplies capital by ``1 / (1 - m)``."""
+    return math.log(TOP / (SHARE * delta)) / -math.log1p(-m)
 
 
 def _support(support: tuple[float, float]) -> tuple[float, float]:

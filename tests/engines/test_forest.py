@@ -5,6 +5,9 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestRegressor
 
+from locuscore import KNNGamma, Locus
+from locuscore._calibration import coverage_law
+from locuscore._codec import Reader, Writer, library_versions
 from locuscore.engines import Forest, _forest
 from locuscore.engines._forest import _out_of_bag_error
 
@@ -118,4 +121,64 @@ def test_max_samples_is_a_whole_number(max_samples, rng):
 def test_few_trees_and_few_rows(n, n_trees, rng):
     S, z = noisy(rng)
     engine = Forest(n_trees, random_state=0).fit(S[:n], z[:n])
-    assert engine.predict_draws(S).points.shape[:2] == (N, n_trees)
+    assert engine.predict_draws(S).points.reshape(N, -1, 8).shape[1] == n_trees
+
+
+def test_trees_are_shared_out_over_ten_draws(rng):
+    S, z = noisy(rng)
+    draws = Forest(n_trees=20, random_state=0).fit(S, z).predict_draws(S[:5])
+    assert draws.shape == (5, 10)
+    assert draws.points.shape[2] == 2 * 8
+    for n_trees, n_draws in ((100, 10), (15, 5), (3, 3), (26, 13), (1, 1)):
+        assert Forest(n_trees)._count_draws() == n_draws
+
+
+def test_without_gamma_the_number_of_draws_plays_no_part(rng):
+    S, z = noisy(rng)
+    grown = [
+        Forest(n_trees=12, n_draws=n_draws, random_state=0).fit(S, z).predict_draws(S).average()
+        for n_draws in (None, 2, 12)
+    ]
+    for law in grown[1:]:
+        assert (law.points == grown[0].points).all()
+        assert (law.top == grown[0].top).all()
+        assert (law.scale == grown[0].scale).all()
+
+
+@pytest.mark.parametrize("n_draws", [0, 7, 24, 2.0])
+def test_draws_must_share_the_trees_evenly(n_draws, rng):
+    with pytest.raises((ValueError, TypeError), match="n_draws"):
+        Forest(n_trees=12, n_draws=n_draws).fit(*noisy(rng))
+
+
+def test_a_forest_of_an_earlier_version_has_one_tree_per_draw(rng):
+    """Its archive does not say how many draws there are; under gamma its scores stay the same."""
+    S, z = noisy(rng)
+    engine = Forest(n_trees=20, random_state=0).fit(S, z)
+    writer = Writer()
+    kept = writer.encode(engine)
+    same = Reader(writer.members, library_versions()).decode(kept)
+    assert same.predict_draws(S[:3]).shape == (3, 10)
+    del kept["state"]["n_draws_"], kept["state"]["n_draws"]
+    earlier = Reader(writer.members, library_versions()).decode(kept)
+    assert earlier.predict_draws(S[:3]).shape == (3, 20)
+    assert earlier.predict_draws(S[:3]).points.shape == (3, 20, 8)
+
+
+def test_the_envelope_covers_as_it_should(rng):
+    """One tree per draw has nine values of survival: its coverage is far above its law."""
+
+    def rows(n):
+        S = rng.uniform(size=(n, 4))
+        return S, (0.5 + S[:, 0]) * np.abs(rng.normal(size=n))
+
+    fitting, new = rows(2_000), rows(4_000)
+    covered = {}
+    for n_draws in (None, 100):
+        locus = Locus(engine=Forest(n_draws=n_draws), gamma=KNNGamma(), random_state=0)
+        locus.fit_losses(*fitting)
+        covered[n_draws] = int(np.sum(new[1] <= locus.loss_bound(new[0], 0.1)))
+    law = coverage_law(len(locus.tails_), 0.1, 4_000)
+    assert law.p_value(covered[None]) > 0.001
+    assert law.p_value(covered[100]) < 0.001
+    assert covered[100] > 4_000 * 0.95

@@ -1,4 +1,4 @@
-"""Forest: each tree's leaf sample is one draw."""
+"""Forest: the leaf samples of a few trees are one draw."""
 
 from typing import Any, Self
 
@@ -17,23 +17,27 @@ from locuscore.draws import StepDraws, smallest_scale
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
 N_FIRST_TREES = 25  # of each choice, to compare them by
+N_DRAWS = 10  # chosen on validation rows, see benchmarks/GAMMA.md
 
 
 class Forest(BaseEstimator):
-    """Leaf samples of a random forest grown on the ranks of the losses; one draw per tree.
+    """Leaf samples of a random forest grown on the ranks of the losses; several trees per draw.
 
     Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it,
-    so every draw is a step law with equal weights, and the average over trees is the leaf-weight
-    law. Beyond a row's largest point the law falls off like a power with the row's own scale. Ranks
-    make the splits blind to outliers and to the unit of the loss. Takes missing values.
+    so every draw is a step law with equal weights, and the average over draws is the leaf-weight
+    law, however the trees are shared out. Beyond a row's largest point the law falls off like a
+    power with the row's own scale. Ranks make the splits blind to outliers and to the unit of the
+    loss. Takes missing values.
 
-    The gamma-envelope of step laws takes few distinct values, so calibration tails tie and coverage
-    lies somewhat above its target: valid, coarser. More points and larger leaves refine it.
+    A draw pools the points of consecutive trees. With one tree per draw a law of 8 points has 9
+    values of survival, so the calibration tails of a gamma-envelope tie and coverage is .96 or .99
+    for a target of .90: valid, and twice as wide as need be. Ten draws of ten trees cover as they
+    should, with less caution far from D1 (docs/choosing.md has the figures).
 
     Parameters
     ----------
     n_trees
-        Number of trees, hence of draws.
+        Number of trees.
     min_samples_leaf
         Smallest leaf, in the rows that a tree is grown on; the leaves are filled by all of D1.
     max_features
@@ -44,6 +48,9 @@ class Forest(BaseEstimator):
         Rows that each tree is grown on, a whole number. None for the best of ``n ** 0.8``,
         ``n ** 0.9`` and n by out-of-bag error, at most 100,000: fewer rows make larger leaves, for
         noisy losses; all of them follow a loss that changes quickly from row to row.
+    n_draws
+        Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
+        Without gamma it plays no part.
     n_jobs
         Threads for growing and for following the trees.
     random_state
@@ -58,6 +65,7 @@ class Forest(BaseEstimator):
         max_features: float = 0.5,
         n_points: int = 8,
         max_samples: int | None = None,
+        n_draws: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -66,6 +74,7 @@ class Forest(BaseEstimator):
         self.max_features = max_features
         self.n_points = n_points
         self.max_samples = max_samples
+        self.n_draws = n_draws
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -73,6 +82,7 @@ class Forest(BaseEstimator):
         """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
+        self.n_draws_ = self._count_draws()
         self.forest_ = self._grown(S, rankdata(z) / len(z))
         leaves = self._leaves(S)
         ascending = np.argsort(z, kind="stable")
@@ -98,7 +108,20 @@ class Forest(BaseEstimator):
         points = self.table_[leaves]
         flat = points.reshape(len(points), -1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
-        return StepDraws(points, flat.max(axis=1), scale)
+        # An archive written before trees were pooled has one per draw.
+        n_draws = getattr(self, "n_draws_", self.n_trees)
+        return StepDraws(points.reshape(len(points), n_draws, -1), flat.max(axis=1), scale)
+
+    def _count_draws(self) -> int:
+        if self.n_draws is None:
+            even = [d for d in range(1, self.n_trees + 1) if self.n_trees % d == 0]
+            return min(even[1:] or even, key=lambda d: abs(d - N_DRAWS))  # several, if it can be
+        if check_count(self.n_draws, "n_draws") > self.n_trees or self.n_trees % self.n_draws:
+            raise ValueError(
+                f"n_draws must divide n_trees, so that draws have equally many trees; got "
+                f"n_draws={self.n_draws} and n_trees={self.n_trees}."
+            )
+        return self.n_draws
 
     def _grown(self, S: FloatArray, ranks: FloatArray) -> RandomForestRegressor:
         """Grow the trees; without `max_samples`, the first trees of each choice decide."""
