@@ -110,7 +110,7 @@ def tables(shift: dict[int | None, np.ndarray], results: dict[str, Any]) -> list
         "",
         "Written by `make gamma`: `Forest()` of 100 trees with `KNNGamma()`. The number of draws "
         "was chosen on the first half of the held-out rows; the second half is shown here. A star: "
-        "not compatible with the law of coverage (p below 0.01). Bound: median of its ratio to that "
+        "not compatible with the law of coverage (p below 0.01). Bound: median ratio to that "
         "of the average.",
         "",
         "| draws | "
