@@ -23,6 +23,7 @@ LAYERS = [
         "_split",
         "_zones",
         "_archive",
+        "_fork",
         "_trees",
     },
     {

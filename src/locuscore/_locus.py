@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor
+from locuscore._fork import make_forks_safe
 from locuscore._frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
@@ -33,6 +34,8 @@ from locuscore._validation import (
     one_tau,
 )
 from locuscore.engines import resolve_engine
+
+make_forks_safe()  # whoever fits or scores may fork afterwards
 
 MOST_REFERENCE_ROWS = 1_000
 

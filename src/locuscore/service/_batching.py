@@ -1,5 +1,6 @@
 """Requests that wait are scored together, in one thread, a batch at a time."""
 
+import os
 import queue
 import threading
 import time
@@ -40,6 +41,9 @@ class Batcher:
     arrives while it is scored makes up the next one. Jobs of one batch with the same group are
     scored in one call. If that call fails, each half is scored by itself, and so on, so that only
     the job that is to blame fails. A job that is cancelled while it waits is dropped.
+
+    Queue and thread start with the first job of a process, because threads do not follow into a
+    fork: a server that makes the application and then forks its workers has one in each.
     """
 
     def __init__(
@@ -54,17 +58,32 @@ class Batcher:
         self._max_rows = max_rows
         self._seen = seen
         self._unseen = unseen
-        self._jobs: queue.Queue[Job | None] = queue.Queue(max_waiting)
-        self._thread = threading.Thread(target=self._run, name="locuscore-scoring", daemon=True)
-        self._thread.start()
+        self._max_waiting = max_waiting
+        self._starting = threading.Lock()
+        self._pid: int | None = None
 
     @property
     def is_alive(self) -> bool:
-        """Whether jobs are still being scored."""
-        return self._thread.is_alive()
+        """Whether jobs are still being scored, or will be when there are some."""
+        return not self._is_started or self._thread.is_alive()
+
+    @property
+    def _is_started(self) -> bool:
+        return self._pid == os.getpid()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._is_started:
+                return
+            self._jobs: queue.Queue[Job | None] = queue.Queue(self._max_waiting)
+            self._thread = threading.Thread(target=self._run, name="locuscore-scoring", daemon=True)
+            self._thread.start()
+            self._pid = os.getpid()
 
     def submit(self, group: Group, part: Any, n: int) -> "Future[Any]":
         """Put n rows into the queue; raises `OverloadError` if it is full."""
+        if not self._is_started:
+            self._start()
         job = Job(group, part, n)
         try:
             self._jobs.put_nowait(job)
@@ -74,8 +93,9 @@ class Batcher:
 
     def close(self) -> None:
         """Score what waits, then stop."""
-        self._jobs.put(None)
-        self._thread.join()
+        if self._is_started:
+            self._jobs.put(None)
+            self._thread.join()
 
     def _run(self) -> None:
         is_open = True
