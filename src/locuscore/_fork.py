@@ -4,12 +4,13 @@ GNU's OpenMP, which scikit-learn, LightGBM, XGBoost, stochtree and torch compute
 keeps its threads for the next call. A fork copies the record of them and not the threads, and the
 first call in the child waits for them for ever. So they are let go just before a fork; parent and
 child start their own when they next need some. Runtimes of before GCC 9 cannot do that: their
-child uses one thread. Other OpenMP runtimes and OpenBLAS look after forks themselves.
+child uses one thread. Other OpenMP runtimes and OpenBLAS look after forks themselves. The threads
+of polars cannot be let go, so its frames are refused in a child rather than waited for.
 """
 
 import os
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -41,6 +42,22 @@ def use_one_thread() -> None:
     for runtime in gnu_openmp():
         if not hasattr(runtime, "omp_pause_resource_all"):
             runtime.omp_set_num_threads(1)
+
+
+@cache
+def _process_of_polars() -> int:
+    """Return the process that first saw a frame of polars."""
+    return os.getpid()
+
+
+def check_polars_process() -> None:
+    """Raise in a child of the process that used polars: whose threads it would wait for."""
+    if _process_of_polars() != os.getpid():
+        raise RuntimeError(
+            "this process was forked after its parent had used polars, which then waits for ever "
+            "for threads that a fork does not copy; start processes with the method 'spawn' or "
+            "'forkserver' of multiprocessing, or fit and score with pandas or Arrow."
+        )
 
 
 def make_forks_safe() -> None:

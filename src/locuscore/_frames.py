@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from locuscore._fork import check_polars_process
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._validation import is_missing
 from locuscore._zones import convert, dtype_of, in_zones, without_zone_names
@@ -86,7 +87,11 @@ def name_of(y: ArrayLike) -> str | None:
 def as_frame(X: Rows) -> nw.DataFrame[Any] | None:
     """Return a uniform view of a pandas, polars or Arrow frame; None for anything else."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    if frame.implementation.is_polars():
+        check_polars_process()
+    return frame
 
 
 def n_rows(X: Rows) -> int:
