@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
@@ -125,3 +128,17 @@ def test_text_is_no_number(name):
     given = {"eta": 0.1, "delta": 0.1, "bad_rate": 0.05, "acceptance": 0.5, "power": 0.8}
     with pytest.raises(TypeError, match=name):
         rows_for_certificate(**given | {name: "a"})
+
+
+def test_the_spread_of_coverage_in_the_docs_is_that_of_its_law():
+    """docs/choosing.md: how far the middle 95 % of coverage reaches from its target."""
+    text = (Path(__file__).parents[1] / "docs" / "choosing.md").read_text(encoding="utf-8")
+    said = re.search(
+        r"within ([\d.]+) points of the target for 100 rows, ([\d.]+) points for 1,000 and\s+"
+        r"([\d.]+) points for 10,000",
+        text,
+    )
+    for figure, n in zip(said.groups(), (100, 1_000, 10_000), strict=True):
+        k = conformal_rank(n, 0.1)
+        ends = beta(k, n + 1 - k).ppf([0.025, 0.975])
+        assert figure == f"{100 * max(abs(ends - 0.9)):.1f}"

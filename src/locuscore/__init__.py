@@ -5,6 +5,7 @@
 
 from locuscore._archive import ArchiveError
 from locuscore._batch import BatchSelection, select_batch
+from locuscore._calibration import conformal_rank
 from locuscore._certify import (
     certify_threshold,
     certify_threshold_holm,
@@ -55,6 +56,7 @@ __all__ = [
     "certify_threshold",
     "certify_threshold_holm",
     "certify_threshold_paper",
+    "conformal_rank",
     "cost",
     "exceedance_interval",
     "match_acceptance",
