@@ -68,8 +68,10 @@ def run(n_tries: int) -> tuple[dict[str, Counter[Outcome]], list[str]]:
                 outcomes = server.outcomes(files[name], seeds)
                 counts[name].update(outcomes)
                 pairs = zip(seeds, outcomes, strict=True)
-                bad = [(seed, outcome) for seed, outcome in pairs if outcome in HOLES]
-                holes += [f"{MEANING[o]}: --target '{name}' --seed {seed}" for seed, o in bad]
+                for seed, outcome in pairs:
+                    if outcome in HOLES:
+                        holes.append(f"{MEANING[outcome]}: --target '{name}' --seed {seed}")
+                        print(holes[-1], flush=True)
         except KeyboardInterrupt:
             print("interrupted: the page has what was tried")
     return counts, holes
@@ -98,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     counts, holes = run(options.tries)
     options.out.write_text(page(counts, holes))
-    print("\n".join([*holes, f"{len(holes)} holes; {options.out}"]))
+    print(f"{len(holes)} holes; {options.out}")
     sys.exit(bool(holes))
 
 

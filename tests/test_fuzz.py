@@ -4,6 +4,7 @@
 """
 
 import io
+from collections import Counter
 from importlib import import_module
 
 import numpy as np
@@ -112,3 +113,29 @@ def test_a_loader_without_its_check_is_noticed(server, forest, tmp_path):
 
 def test_random_changes_find_a_missing_check(server, forest):
     assert set(server.outcomes(forest, range(60), weaken=NO_CHECK)) & set(HOLES)
+
+
+# The long run
+
+
+def test_the_long_run_tries_every_target_alike():
+    from fuzz_archives import steps
+
+    tried = {name: [] for name in TARGETS}
+    for name, seeds in steps(20_000):
+        tried[name] += seeds
+    assert all(seeds == list(range(400)) for seeds in tried.values())
+    assert [name for name, _ in steps(20_000)[: len(TARGETS)]] == TARGETS
+
+
+def test_its_page_counts_and_names_what_broke():
+    from fuzz_archives import page
+
+    counts = {
+        "one": Counter({Outcome.REFUSED: 3, Outcome.SIGNAL: 1}),
+        "two": Counter({Outcome.SAME: 2000}),
+    }
+    text = page(counts, ["signal: --target 'one' --seed 7"])
+    assert "| one | 4 | 3 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |\n" in text
+    assert "| **all** | 2,004 | 3 | 2,000 | 0 | 0 | 0 | 1 | 0 | 0 |\n" in text
+    assert text.endswith("* signal: --target 'one' --seed 7\n")

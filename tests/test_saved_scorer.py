@@ -570,6 +570,12 @@ def test_a_forged_state_is_refused(path, change, message):
     refused(path, message)
 
 
+def test_a_forged_number_of_threads_is_limited(path):
+    small_scorer().save(path)
+    changed_state(path, lambda s: s["locus"]["engine_"]["state"].update({"n_jobs": 10**9}))
+    assert Scorer.load(path).locus.engine_.n_jobs <= os.cpu_count()
+
+
 def test_forged_forests_of_bart_are_refused(path):
     small_scorer(engine=ENGINES["BART"]()).save(path)
     changed_state(path, lambda s: s["locus"]["engine_"]["state"].update({"n_signals_": 1}))

@@ -19,6 +19,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from locuscore import engines
 from locuscore._archive import ArchiveError, array_bytes, read_array
+from locuscore._fitted import limit_jobs
 from locuscore._trees import canonical_stochtree
 from locuscore._trusted import (
     is_lightgbm,
@@ -184,6 +185,7 @@ class Reader:
             forests = self._forests(parts.pop("forests_")["state"], state["n_signals_"])
             vars(result)["forests_"] = forests
         vars(result).update({key: self.decode(item) for key, item in parts.items()})
+        limit_jobs(result)
         return result
 
     def _forests(self, state: Mapping[str, Any], n_signals: int) -> Any:

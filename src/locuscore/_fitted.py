@@ -99,11 +99,17 @@ def _n_features(model: Any) -> int:
     return n_features
 
 
+def limit_jobs(model: Any) -> None:
+    """Let a model start no more processes or threads than this machine has cores."""
+    own = vars(model)
+    if own.get("n_jobs") is not None:
+        own["n_jobs"] = min(int(own["n_jobs"]), cpu_count() or 1)
+
+
 def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
-    if own.get("n_jobs") is not None:  # as many processes or threads, whatever machine this is
-        own["n_jobs"] = min(int(own["n_jobs"]), cpu_count() or 1)
+    limit_jobs(model)
     if np.ndim(own.get("intercept_", 0.0)) > 1:  # one for each row and column of the rest
         raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
     if "n_classes_" in own and "classes_" in own:

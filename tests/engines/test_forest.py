@@ -182,3 +182,12 @@ def test_the_envelope_covers_as_it_should(rng):
     assert law.p_value(covered[None]) > 0.001
     assert law.p_value(covered[100]) < 0.001
     assert covered[100] > 4_000 * 0.95
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_rows_of_other_signals_are_refused(width):
+    """Compiled code would read beyond them."""
+    S = np.random.default_rng(0).uniform(size=(60, 2))
+    engine = Forest(n_trees=2, random_state=0).fit(S, S[:, 0])
+    with pytest.raises(ValueError, match=f"fitted on 2 signals; got {width}"):
+        engine.predict_draws(np.zeros((4, width)))

@@ -168,7 +168,7 @@ def _change_place(every, inside, index, key, rng):
 
 def _other_plain(old, rng):
     if isinstance(old, bool) or old is None:
-        return rng.choice([True, False, None, 1, "x", []])
+        return rng.choice([True, False, None, "x", [], *INTEGERS])
     if isinstance(old, str):
         inner = old[:1] in "[{0123456789-" and old != "" and rng.random() < 0.5
         if inner:  # skops keeps plain values as JSON in a string

@@ -160,6 +160,10 @@ class Forest(BaseEstimator):
         leaves = np.empty((len(rows), self.n_trees), dtype=np.int64)
 
         def follow(j: int, tree: Any) -> None:
+            if rows.shape[1] != tree.n_features_in_:  # it would read beyond the rows
+                raise ValueError(
+                    f"Forest was fitted on {tree.n_features_in_} signals; got {rows.shape[1]}."
+                )
             leaves[:, j] = tree.apply(rows, check_input=False)
 
         Parallel(n_jobs=self.n_jobs, require="sharedmem")(
