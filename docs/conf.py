@@ -187,7 +187,7 @@ def _nothing_is_fetched(app: Any, exception: Exception | None) -> None:
 
 def _skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
     """Leave out what scikit-learn adds to every estimator."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
 
 
 def setup(app: Any) -> None:

@@ -302,6 +302,9 @@ def test_ids_and_times_are_warned_of_unless_left_out(tmp_path, capsys):
         income=rng.choice(10**7, 300, replace=False),  # distinct, as chance would have it
         cents=np.round(rng.uniform(size=300), 6),
         group=rng.choice(["a", "b"], 300),
+        sold=rng.choice(["20150310T000000", "20140502T000000"], 300),  # as in the homes data
+        house_id=[7129300520, *rng.choice(10**10, 298, replace=False), 7129300520],  # sold twice
+        paid=rng.choice(10**10, 300),
     )
     columns = ["--target", "price", "--prediction", "quoted", *QUICK, "-o", tmp_path / "x.locus"]
     for kind in FILES:
@@ -309,7 +312,7 @@ def test_ids_and_times_are_warned_of_unless_left_out(tmp_path, capsys):
         assert main([*map(str, ["fit", data, *columns])]) == 0
         err = capsys.readouterr().err
         found = [line.split()[2] for line in err.splitlines() if line.startswith("warning: column")]
-        assert sorted(found) == ["code", "day", "id", "number"]
+        assert sorted(found) == ["code", "day", "house_id", "id", "number", "sold"]
         assert all(f"Leave it out with --drop {name}." in err for name in found)
     dropped = [word for name in found for word in ("--drop", name)]
     named = [word for name in ("size", "id") for word in ("--feature", name)]

@@ -1,6 +1,7 @@
 """Columns that a loss model should not learn from: ids and times."""
 
 import math
+import re
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -14,32 +15,44 @@ from locuscore import LocusWarning
 
 FEWEST_ROWS = 20
 CHANCE = 1e-6  # of numbers without a tie, if they were drawn at random
+MOST = 0.9  # share of distinct values in a column that is named like an id
+ID_NAME = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid))|.*[a-z]I[dD]")
+# Such as 2024-05-31, 20240531T000000, 31.5.2024 12:00 or 5/31/24, kept as text.
+DATE = r"^\s*(\d{4}([-/.]\d{1,2}[-/.]|\d{2})\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ,].*)?$"
+TIMES = "holds times: new rows mostly come later than all that the loss model has seen."
+AN_ID = "has another value in every row, as an id has: it says nothing about new rows."
+NAMED_AN_ID = (
+    "is named like an id and has another value in most rows: it says little about new rows."
+)
 
 
 def warn_of_suspects(table: Any, names: Sequence[str]) -> None:
     """Warn of each of these columns that is an id or a time, and say how to leave it out."""
     for name in names:
-        what = _suspicion(table.column(name))
+        what = _suspicion(name, table.column(name))
         if what:
             text = f"column {name} {what} Leave it out with --drop {shlex.quote(name)}."
             warnings.warn(text, LocusWarning, stacklevel=2)
 
 
-def _suspicion(column: Any) -> str | None:
+def _suspicion(name: str, column: Any) -> str | None:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
-        return "holds times: new rows mostly come later than all that the loss model has seen."
+        return TIMES
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_text or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
     values = column.drop_null()
-    if len(values) < FEWEST_ROWS or pc.count_distinct(values).as_py() < len(values):
+    if len(values) < FEWEST_ROWS:
         return None
-    if is_text or _counts_rows(values.to_numpy()):
-        return "has another value in every row, as an id has: it says nothing about new rows."
-    return None
+    if is_text and pc.all(pc.match_substring_regex(values, DATE)).as_py():
+        return TIMES
+    n_distinct = pc.count_distinct(values).as_py()
+    if n_distinct == len(values) and (is_text or _counts_rows(values.to_numpy())):
+        return AN_ID
+    return NAMED_AN_ID if n_distinct > MOST * len(values) and ID_NAME.fullmatch(name) else None
 
 
 def _counts_rows(values: np.ndarray) -> bool:
