@@ -11,7 +11,8 @@ from locuscore._protocols import FloatArray, IntArray
 
 MOST_SHOWN = 10  # rows in an error message
 
-SMALLEST_LOSS, LARGEST_LOSS = 1e-150, 1e150
+# The squares of a million losses add up to a float.
+SMALLEST_LOSS, LARGEST_LOSS = 1e-150, 1e151
 
 
 class LocusWarning(UserWarning):
