@@ -1,7 +1,10 @@
 """What all commands have in common: help, JSON, exit codes, errors in one line."""
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +76,24 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(_plan, "rows_for_bound", interrupted)
     assert main(["plan", "bound"]) == 130
     assert not capsys.readouterr().err
+
+
+@pytest.mark.extra
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["bound"], ["bound", "--json"]], ids=["text", "json"])
+def test_a_result_that_cannot_be_printed_is_one_line_and_a_failure(arguments, unbuffered):
+    """It was exit code 120, or two tracebacks."""
+    command = [sys.executable, "-m", "locuscore", "plan", *arguments]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False
+        )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "No space left" in line
 
 
 @pytest.mark.parametrize("package", ["typer", "pyarrow"])

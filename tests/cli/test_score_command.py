@@ -241,6 +241,19 @@ def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypat
     assert (read(output)["prediction"] == homes(250, seed=8)["quoted"]).all()
 
 
+def test_an_interrupted_run_says_what_it_leaves(guard, tmp_path, capsys, monkeypatch):
+    from locuscore.cli._parts import Parts
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Parts, "merge", interrupted)
+    data = write(homes(250), tmp_path / "new.csv")
+    assert main(["score", str(guard[1]), str(data), "-o", str(tmp_path / "out.csv")]) == 130
+    (folder,) = tmp_path.glob(".*.parts")
+    assert f"is kept in {folder}: the same command goes on" in capsys.readouterr().err
+
+
 WAITING = """
 import os
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from json import dumps, loads
@@ -58,3 +59,14 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path, capsys):
     first, second = capsys.readouterr().err.strip().splitlines()
     assert "there is no file" in first
     assert "API key" in second
+
+
+def test_a_port_in_use_is_a_failure_like_any_other(tmp_path, capsys, monkeypatch):
+    """It had the exit code of a certificate that accepts nothing."""
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)  # of this process
+    path = tmp_path / "guard.locus"
+    small_scorer().save(path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(path), "--port", str(port), "--quiet"]) == 1
+    assert f"error: cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err

@@ -1,9 +1,12 @@
 """All commands, and what becomes of their errors and warnings."""
 
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -51,9 +54,25 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
     report: ["report guard.locus test.parquet --unit dollars -o report.html"],
     serve: ["serve guard.locus --port 8000"],
 }
+
+
+def _heard(command: Callable[..., None]) -> Callable[..., None]:
+    """Let an interrupted command say what it leaves, which Typer would drop."""
+
+    @wraps(command)
+    def heard(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt as error:
+            sys.stderr.writelines(f"{note}\n" for note in getattr(error, "__notes__", ()))
+            raise
+
+    return heard
+
+
 for command, examples in EXAMPLES.items():
     lines = [f"locuscore {example}" for example in examples]
-    app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(command)
+    app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(_heard(command))
 app.add_typer(plan, name="plan")
 
 
@@ -81,6 +100,22 @@ def _options(
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code, one of `_codes`."""
+    code = _run(arguments)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        if code == OK:
+            sys.stderr.write(
+                f"error: the work is done, but its result cannot be printed: {error}.\n"
+            )
+        # Python would try again at its end, and exit with a code of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code or FAILED
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     given = set(arguments)
     asks_nothing = not arguments or list(arguments) == ["plan"]
     if asks_nothing:
@@ -90,8 +125,7 @@ def run(arguments: Sequence[str]) -> int:
             _print_warnings(hidden=bool(given & {"--quiet", "-q"}))
             code = app(args=list(arguments), prog_name="locuscore", standalone_mode=False)
         return WRONG_USAGE if asks_nothing else int(code or OK)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        sys.stderr.writelines(f"{note}\n" for note in getattr(error, "__notes__", ()))
+    except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # every error becomes one line
         if "--debug" in given:
@@ -99,7 +133,8 @@ def run(arguments: Sequence[str]) -> int:
         message, code = _one_line(error)
         sys.stderr.write(f"error: {message}\n")
         if "--json" in given:
-            sys.stdout.write(as_json({"error": message}) + "\n")
+            with suppress(OSError):  # it may be stdout that fails
+                sys.stdout.write(as_json({"error": message}) + "\n")
         return code
 
 

@@ -53,7 +53,10 @@ def serve(
     app = create_app(source, settings, load=load)
     config = configured(app, settings, host=host, port=port, log_level=log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
-    asyncio.run(_run(uvicorn.Server(config), app.state.service))
+    try:
+        asyncio.run(_run(uvicorn.Server(config), app.state.service))
+    except SystemExit:  # uvicorn's, with an exit code of its own
+        raise OSError(f"cannot listen on {host}, port {port}; the log says why.") from None
 
 
 def configured(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
