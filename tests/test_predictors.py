@@ -174,12 +174,20 @@ def test_a_classifier_needs_a_loss_of_its_own(classifier, alone, data):
     X, _, codes = data
     g = placed(classifier, alone).fit(X, codes)
     match = r"is a classifier.*'zero_one', 'log', 'brier' or cost\(matrix\).*loss='absolute'"
-    with pytest.raises(ValueError, match=match):
-        fitted(g, X, codes)
+    for predictor in (g, g.predict):
+        with pytest.raises(ValueError, match=f"{type(g).__name__} {match}"):
+            fitted(predictor, X, codes)
     # Grades may be compared as numbers, if one asks for it.
     locus = fitted(g, X, codes, loss="absolute")
     assert_close(locus.losses(X, codes), np.abs(codes - g.predict(X)))
     assert locus.get_params()["loss"] == "absolute"
+
+
+def test_predictions_in_place_of_a_predictor_are_refused_with_the_remedy(data):
+    X, y, _ = data
+    with pytest.raises(TypeError, match=r"made already, prediction_column\(name\)") as refused:
+        fitted(y, X, y)
+    assert len(str(refused.value)) < 300
 
 
 def test_logged_losses_of_a_classifier_need_no_loss(data):

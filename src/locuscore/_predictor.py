@@ -45,8 +45,9 @@ def check_predictor(predictor: Any) -> None:
     """Raise unless the predictor can be called, directly or by `predict`."""
     if isinstance(predictor, type) or not (callable(predictor) or hasattr(predictor, "predict")):
         raise TypeError(
-            "predictor must be a fitted object with a predict method, a function of X, or "
-            f"prediction_column(name); got {predictor!r}."
+            "predictor must be a fitted object with a predict method, a function of X, or, where "
+            "predictions are made already, prediction_column(name) with the column of X that holds "
+            f"them; got {predictor!r:.100}."
         )
     method = "predict" if hasattr(predictor, "predict") else "__call__"
     kinds = type(predictor).__mro__
@@ -83,9 +84,10 @@ def is_classifier(predictor: Any) -> bool:
 
 def _check_loss_fits(loss: Loss, predictor: Any) -> None:
     """Raise where no loss was chosen and the default, for numbers, would be used on classes."""
-    if loss.is_default and is_classifier(predictor):
+    model = getattr(predictor, "__self__", predictor)  # of a method, such as model.predict
+    if loss.is_default and is_classifier(model):
         raise ValueError(
-            f"the predictor {type(predictor).__name__} is a classifier, and the default loss is "
+            f"the predictor {type(model).__name__} is a classifier, and the default loss is "
             "'absolute', for numbers; choose one of 'zero_one', 'log', 'brier' or cost(matrix). If "
             "the labels are numbers whose difference has a meaning, pass loss='absolute'."
         )
@@ -120,11 +122,11 @@ def realised_losses(
     if loss.reads == "codes":
         classes = _cost_classes(loss, predictor)
         targets, output = class_codes(targets, classes), class_codes(output, classes)
-    if loss.reads != "anything" and targets.shape != output.shape:
+    if loss.reads != "anything" and not targets.shape == output.shape == (n,):
         raise ValueError(
-            f"y has shape {targets.shape}, but the predictor returned shape {output.shape}; the "
-            f"loss {loss.name} compares them one by one. Pass a loss function of your own for "
-            "several outputs."
+            f"y has shape {targets.shape}, and the predictor returned shape {output.shape}; the "
+            f"loss {loss.name} compares one value with one. For several outputs pass a loss of "
+            "your own, such as lambda y, g: np.abs(y - g).max(axis=1)."
         )
     return check_losses(loss(targets, output), n)
 
