@@ -358,9 +358,12 @@ def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
 
 def test_rows_that_judge_nothing_are_not_called_agreeing(show, summary):
     claims = [claim | {"verdict": "not judged"} for claim in summary["verdict"]["claims"]]
-    page = show(summary | {"verdict": summary["verdict"] | {"kind": "bad", "claims": claims}})
+    verdict = {"kind": "bad", "claims": claims, "rows_of_fit": {"outcome": "used"}}
+    page = show(summary | {"verdict": summary["verdict"] | verdict})
     for section in ("#claims", "#coverage"):
         assert set(page.locator(f"{section} .badge").all_inner_texts()) == {"not judged"}
+    assert "look better than new rows will" in page.locator("#explorer").inner_text()
+    assert "look better" not in show(summary).locator("#explorer").inner_text()
 
 
 def test_the_table_filters_and_turns_to_the_safest(show, summary):

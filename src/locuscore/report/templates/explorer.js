@@ -41,7 +41,9 @@ function standing(data, state) {
   const e = data.explorer;
   const tau = e.taus[state.tau];
   const money = (x) => inUnits(number(x, 6), data.unit);
-  const measured = `measured on ${count(data.n_rows)} test rows`;
+  const flattering = data.verdict.rows_of_fit?.outcome === "used"
+    ? ", which were used to fit and look better than new rows will" : "";
+  const measured = `measured on ${count(data.n_rows)} test rows${flattering}`;
   if (state.mode === "alpha") {
     const alpha = e.alphas[state.alpha];
     return {
