@@ -13,8 +13,11 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
     StackingRegressor,
@@ -24,6 +27,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
@@ -35,6 +39,7 @@ from sklearn.utils import check_array
 from archives_for_tests import forge, forged_schema, members_of, rows, small_scorer
 from locuscore import ArchiveError, Scorer
 from locuscore._trusted import read_skops, skops_bytes
+from locuscore.engines._boosting import BoostedTrees
 
 pytestmark = pytest.mark.extra
 
@@ -207,6 +212,32 @@ def votes_far_away():
     return model
 
 
+def bins_of_long_texts():
+    bins = fitted(KBinsDiscretizer(2, quantile_method="averaged_inverted_cdf"))
+    return make_pipeline(with_attributes(bins, dtype="S1000000000"), LinearRegression())
+
+
+def target_transformed_back(**changes):
+    model = TransformedTargetRegressor(Ridge(), func=np.exp, inverse_func=np.log)
+    model = fitted(model, np.clip(Y, 0, 9))
+    with_attributes(model.transformer_, **changes)
+    return model
+
+
+def columns_taken_many_times():
+    model = fitted(make_column_transformer(("passthrough", [0])))
+    names, columns = [f"step {i}" for i in range(300)], np.zeros(10**6, dtype=np.int8)
+    step = FunctionTransformer()
+    model.transformers_ = [(name, step, columns) for name in names]
+    model._transformer_to_input_indices = dict.fromkeys(names, columns)
+    return make_pipeline(model, LinearRegression())
+
+
+def bagged_classes_without_values():
+    bagged = fitted(BaggingClassifier(DecisionTreeClassifier(), n_estimators=2), KINDS)
+    return with_attributes(bagged, n_classes_=2**28, classes_=np.zeros((2**28, 0)))
+
+
 MODELS = {
     "a pointer in the output of a scaler": pointer_in_the_output_of_a_scaler,
     "a position of a random state": position_of_a_random_state,
@@ -245,6 +276,18 @@ MODELS = {
     ),
     "a check of rows with another type": lambda: make_pipeline(
         FunctionTransformer(check_array, kw_args={"dtype": "S1000000000"}), LinearRegression()
+    ),
+    "a check of targets with another type": partial(
+        target_transformed_back, inverse_func=check_array, inv_kw_args={"dtype": "S1000000000"}
+    ),
+    "a function that leaves values as memory had them": partial(
+        target_transformed_back, inv_kw_args={"where": np.array([False])}
+    ),
+    "bins of long texts": bins_of_long_texts,
+    "columns taken many times": columns_taken_many_times,
+    "bagged classes without values": bagged_classes_without_values,
+    "boosted trees with many units": lambda: with_attributes(
+        fitted(BoostedTrees(max_iter=2)), unit_=np.ones((10**6, 1))
     ),
 }
 
@@ -380,6 +423,9 @@ def test_a_forged_model_is_refused(outcomes, name):
         lambda: fitted(make_pipeline(OneHotEncoder(drop=[9.0, 9.0, 9.0]), Ridge())),
         lambda: fitted(make_pipeline(PolynomialFeatures(3), Ridge())),
         lambda: fitted(make_pipeline(TargetEncoder(cv=2), Ridge())),
+        target_transformed_back,
+        lambda: fitted(BaggingRegressor(Ridge(), n_estimators=2)),
+        lambda: fitted(make_pipeline(make_column_transformer((StandardScaler(), [0, 2])), Ridge())),
         lambda: fitted(DummyClassifier(strategy="constant", constant=1), KINDS),
         lambda: fitted(VotingClassifier([("a", DummyClassifier())]), np.array(list("abc"))[KINDS]),
         lambda: fitted(StackingRegressor([("a", DecisionTreeRegressor()), ("b", Ridge())], cv=2)),

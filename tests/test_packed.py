@@ -54,6 +54,16 @@ def test_a_wild_position_in_sparse_rows_is_refused(rng):
         unpack(packed, Schema.of(X))
 
 
+@pytest.mark.parametrize("unit", ["us], S300000000, M8[us", "generic", "Y"])
+def test_times_in_an_unknown_unit_are_refused(unit):
+    """In the name of a numpy type, a unit could bring other types of any size with it."""
+    frame = frame_of_all_kinds()[["time"]]
+    packed = pack(frame)
+    packed["columns"][0]["unit"] = unit
+    with pytest.raises(ValueError, match="unknown unit"):
+        unpack(packed, Schema.of(frame))
+
+
 @pytest.mark.parametrize("shape", [[10**12, 4], [3, 10**12], [3], [-3, 4], [0, 4]])
 def test_a_shape_that_would_take_all_memory_is_refused(rng, shape):
     X = sparse.csr_matrix(rng.uniform(size=(3, 4)))

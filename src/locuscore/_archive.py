@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import io
 import json
+import math
 import os
 import re
 import secrets
@@ -29,6 +30,7 @@ LARGEST_MANIFEST = 2**24
 SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 LARGEST_ITEM = 2**16  # bytes of one value, where no value shows how large they are
+LARGEST_EMPTY = 2**20  # product of the other lengths of an array of which one is zero
 OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
 
 Result = TypeVar("Result")
@@ -171,8 +173,10 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
         size *= int(length)
     if min(shape, default=0) < 0 or size != len(data) - file.tell():
         raise ArchiveError(f"an array in it claims the shape {shape}, but has other contents.")
-    if size == 0 and dtype.itemsize > LARGEST_ITEM:  # others would be made as large
-        raise ArchiveError("an array in it is empty, but has very large items.")
+    others = math.prod(int(length) for length in shape if length)
+    # Arrays made from this one would be as large.
+    if size == 0 and (dtype.itemsize > LARGEST_ITEM or others > LARGEST_EMPTY):
+        raise ArchiveError("an array in it is empty, but very large in all but one way.")
     return shape, dtype
 
 

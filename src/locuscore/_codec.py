@@ -63,6 +63,30 @@ _CLASSES = {
 _LATER = {"Forest": ["n_draws_"]}
 PLAIN = (bool, int, float, str, type(None))
 NUMBERS_AND_TEXT = "biufSUmM"
+# Fields of the classes above that are one value each: arrays would multiply each other's sizes.
+_SINGLE = {
+    "n_signals_",
+    "smallest_",
+    "lowest_",
+    "unit_",
+    "tail_scale_",
+    "best_epoch",
+    "transform",
+    "unit",
+    "centre",
+    "spread",
+    "start",
+    "scale",
+    "low",
+    "high",
+    "kind",
+    "q_lo_",
+    "q_hi_",
+    "name",
+    "labels",
+    "label_type",
+    "n_draws_",
+}
 
 
 @dataclass
@@ -185,6 +209,9 @@ class Reader:
             forests = self._forests(parts.pop("forests_")["state"], state["n_signals_"])
             vars(result)["forests_"] = forests
         vars(result).update({key: self.decode(item) for key, item in parts.items()})
+        for key in parts.keys() - (set(_CLASSES[name][1]) - _SINGLE):
+            if not isinstance(vars(result)[key], PLAIN):
+                raise ArchiveError(f"the {key} of its {name} is no single value.")
         limit_jobs(result)
         return result
 

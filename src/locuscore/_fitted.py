@@ -110,8 +110,11 @@ def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
     limit_jobs(model)
-    if np.ndim(own.get("intercept_", 0.0)) > 1:  # one for each row and column of the rest
+    # One for each row and column of the rest.
+    if np.ndim(own.get("intercept_", 0.0)) > 1 or np.ndim(own.get("unit_", 0.0)):
         raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
+    if own.get("dtype") is not None and np.dtype(own["dtype"]).kind not in "biuf":
+        raise ValueError(f"a {type(model).__name__} gives something else than numbers")
     if "n_classes_" in own and "classes_" in own:
         several = isinstance(own["n_classes_"], list)
         classes = own["classes_"] if several else [own["classes_"]]
@@ -297,9 +300,7 @@ def _are_below(values: Any, limit: int) -> bool:
 
 
 def _check_categories(model: Any) -> None:
-    """Check that categories are sorted, as a search in them needs, and codes are numbers."""
-    if np.dtype(model.dtype).kind not in "biuf":
-        raise ValueError("an encoder gives something else than numbers")
+    """Check that categories are sorted, as a search in them needs."""
     for known in vars(model).get("categories_", []):
         levels = known
         if known.dtype.kind == "O":  # numbers are searched in these as well
@@ -362,9 +363,14 @@ def _check_sigmoid(model: Any) -> None:
 
 
 def _check_function(model: Any) -> None:
-    function = model.func.func if isinstance(model.func, partial) else model.func
-    if function is check_array and model.kw_args:
-        raise ValueError("a transformer looks at its rows in an unknown way")
+    """Check that functions of the list take rows only: settings choose types, and leave values."""
+    own = vars(model)
+    for name, settings in (("func", "kw_args"), ("inverse_func", "inv_kw_args")):
+        given = own.get(name)
+        function = given.func if isinstance(given, partial) else given
+        is_listed = function is check_array or isinstance(function, np.ufunc | type)
+        if is_listed and own.get(settings):
+            raise ValueError("a transformer looks at its rows in an unknown way")
 
 
 CHECKS: list[tuple[Any, Callable[[Any], None]]] = [

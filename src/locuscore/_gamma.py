@@ -73,4 +73,6 @@ class KNNGamma(BaseEstimator):
         return self.gamma_max - (self.gamma_max - self.gamma_min) * share
 
     def _standardise(self, S: FloatArray) -> FloatArray:
+        if not self.mean_.shape == self.spread_.shape == S.shape[1:]:
+            raise ValueError(f"KNNGamma was fitted on {self.mean_.size} signals; got {S.shape[1]}.")
         return np.nan_to_num((S - self.mean_) / self.spread_, nan=0.0, posinf=0.0, neginf=0.0)

@@ -20,6 +20,7 @@ MOST_ROWS = 10_000  # a shape takes memory before its values are looked at
 PLAIN = (bool, int, float, str, type(None))
 # Types of pandas that a list of plain values turns into by their name.
 PANDAS_TYPES = re.compile(r"[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)|bool|boolean|object|string")
+UNITS = ("ns", "us", "ms")
 ZONE = re.compile(r"time_zone='([^']*)'")
 
 
@@ -130,6 +131,8 @@ def _series(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw
 
 
 def _times(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.Series[Any]:
+    if packed["unit"] not in UNITS:  # numpy would read a type of any size in it
+        raise ValueError("times kept in it have an unknown unit.")
     values = np.array(packed["times"], dtype=f"datetime64[{packed['unit']}]")
     found = nw.new_series(name, values, backend=backend)
     if kind == "Date":

@@ -4,11 +4,13 @@ Steps that repeat, expand or encode their columns multiply: ten unions of ten st
 in a file, make ten thousand million columns of one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -34,9 +36,16 @@ def _width(step: Any, width: int) -> int:
             for _, part, *_ in own["steps"]:
                 width = _width(part, width)
         case FeatureUnion():
-            width = sum(_width(part, width) for _, part, *_ in own["transformer_list"])
+            width = _total(_width(part, width) for _, part, *_ in own["transformer_list"])
         case ColumnTransformer():
-            width = sum(_width(part, width) for _, part, *_ in own.get("transformers_", []))
+            width = _total(
+                _width(part, width * _repeats(columns))
+                for _, part, columns in own.get("transformers_", [])
+            )
+        case BaggingClassifier() | BaggingRegressor():
+            most = max(map(_repeats, own.get("estimators_features_", [])), default=1)
+            width *= most
+            width = max([width, *(_width(part, width) for part in own.get("estimators_", []))])
         case PolynomialFeatures():
             width = own.get("_n_out_full", width)
         case OneHotEncoder():
@@ -52,6 +61,26 @@ def _width(step: Any, width: int) -> int:
     if width > WIDEST:
         raise ValueError(f"a {type(step).__name__} makes more than {WIDEST} columns of one")
     return width
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Return the sum, or as much of it as is too wide."""
+    total = 0
+    for width in widths:
+        total += width
+        if total > WIDEST:
+            break
+    return total
+
+
+def _repeats(columns: Any) -> int:
+    """How often a choice of columns takes one of them, at most."""
+    if isinstance(columns, slice | str) or callable(columns):
+        return 1
+    values = np.asarray(columns)
+    if values.dtype.kind == "b" or not values.size:
+        return 1
+    return int(np.unique(values, return_counts=True)[1].max())
 
 
 def _models(value: Any) -> Iterator[BaseEstimator]:

@@ -105,6 +105,8 @@ class Forest(BaseEstimator):
         leaves = self._leaves(S)
         for row, leaf in zip(self.table_row_, leaves.T, strict=True):
             leaf[:] = row[leaf]
+        if len(self.table_) < self.n_trees:  # a row would take more memory than the table
+            raise ValueError("Forest has fewer leaves than trees.")
         points = self.table_[leaves]
         flat = points.reshape(len(points), -1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)

@@ -119,6 +119,10 @@ class MDN(BaseEstimator):
         return self.target_.laws(MixtureDraws(*parts))
 
     def _standardise(self, S: FloatArray) -> FloatArray:
+        if not self.signal_centre_.shape == self.signal_unit_.shape == S.shape[1:]:
+            raise ValueError(
+                f"MDN was fitted on {self.signal_centre_.size} signals; got {S.shape[1]}."
+            )
         standard = (S - self.signal_centre_) / self.signal_unit_
         return np.clip(standard, -LARGEST_SIGNAL, LARGEST_SIGNAL)
 

@@ -15,6 +15,7 @@ SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D
 LARGEST_LOGIT = 15.0
 LOG_SCALES = (-7.0, 4.0)
 HELD_OUT_PASSES = 20
+MOST_VALUES, MOST_WEIGHTS = 2**20, 2**26  # of one row, and of all masked networks
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def mixture(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weight, location and scale of the components, (rows, masks, components), in numpy."""
     first, first_bias, out, out_bias = weights
+    _check_sizes(first, first_bias, out, out_bias, masks)
     hidden = np.maximum(S @ first + first_bias, 0.0)
     # A mask on the hidden units is a mask on the rows of the next matrix, whatever the input.
     masked = masks.T[:, :, None] * out[:, None, :]
@@ -140,6 +142,26 @@ def mixture(
     np.exp(np.clip(scale, *LOG_SCALES, out=scale), out=scale)
     scale += SMALLEST_SCALE
     return share, location, scale
+
+
+def _check_sizes(
+    first: FloatArray,
+    first_bias: FloatArray,
+    out: FloatArray,
+    out_bias: FloatArray,
+    masks: FloatArray,
+) -> None:
+    """Raise where the parts do not make one network, or one that fills the memory for a row."""
+    n_hidden, n_values = out.shape
+    if (first.shape[1:], first_bias.shape, masks.shape[1:]) != ((n_hidden,),) * 3:
+        raise ValueError("the layers of a network differ in their hidden units.")
+    if out_bias.shape != (n_values,):
+        raise ValueError("the last layer of a network has another number of biases.")
+    if len(masks) * n_values > MOST_VALUES or masks.size * n_values > MOST_WEIGHTS:
+        raise ValueError(
+            f"{len(masks)} draws of {n_values // 3} components from {n_hidden} hidden units are "
+            "more than fit into memory."
+        )
 
 
 def _track(epochs: Iterable[int]) -> Iterable[int]:

@@ -1,0 +1,109 @@
+"""Archives whose loss models were forged: parts that would multiply each other's sizes are refused.
+
+Each part alone is as large as the file; together they would fill the memory for one row.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from archives_for_tests import forge, loss_model, members_of, rows, small_scorer
+from locuscore import ArchiveError, Scorer
+from locuscore._archive import array_bytes
+
+pytestmark = pytest.mark.extra
+
+X, _ = rows(1)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Archives of engines, each saved once."""
+    folder = tmp_path_factory.mktemp("saved")
+
+    def path_of(name):
+        path = folder / f"{name}.locus"
+        if not path.exists():
+            small_scorer(**loss_model(name)).save(path, keep_rows=False)
+        return path
+
+    return path_of
+
+
+def forged(saved, target, change):
+    """Copy an archive, with its state changed by a function that may add arrays."""
+    members = members_of(saved)
+    state = json.loads(members["scorer.json"])
+    added = {}
+
+    def array(values):
+        name = f"parts/forged_{len(added)}.npy"
+        added[name] = array_bytes(values)
+        return {"is": "array", "member": name}
+
+    change(state["locus"], array)
+    target.write_bytes(saved.read_bytes())
+    forge(target, {"scorer.json": json.dumps(state).encode(), **added})
+    return target
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "field"),
+    [
+        ("Forest", "engine_", "smallest_"),
+        ("Forest", "engine_", "n_trees"),
+        ("Scale", "engine_", "unit_"),
+        ("Forest with gamma", "gamma_", "q_lo_"),
+        ("Forest with gamma", "gamma_", "epsilon"),
+        ("Forest", "floor_", "scale"),
+        ("Forest", "support_", "low"),
+    ],
+)
+def test_a_single_value_is_no_array(saved, tmp_path, name, part, field):
+    def change(locus, array):
+        locus[part]["state"][field] = array(np.ones((9, 1)))
+
+    path = forged(saved(name), tmp_path / "x.locus", change)
+    with pytest.raises(ArchiveError, match=f"the {field} of its .* is no single value"):
+        Scorer.load(path)
+
+
+def one_leaf_for_all_trees(locus, array):
+    state = locus["engine_"]["state"]
+    state["table_"] = array(np.ones((1, 8)))
+    state["table_row_"] = [array(np.zeros(99, dtype=np.int32)) for _ in state["table_row_"]]
+
+
+def means_in_a_column(locus, array):
+    locus["gamma_"]["state"]["mean_"] = array(np.zeros((9, 1)))
+
+
+def centres_in_a_column(locus, array):
+    locus["engine_"]["state"]["signal_centre_"] = array(np.zeros((9, 1)))
+
+
+def biases_in_a_column(locus, array):
+    locus["engine_"]["state"]["network_"]["state"]["weights"][3] = array(np.zeros((15, 1)))
+
+
+def many_masks(locus, array):
+    locus["engine_"]["state"]["masks_"] = array(np.ones((80_000, 4), dtype=np.int8))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("Forest", one_leaf_for_all_trees, "fewer leaves than trees"),
+        ("Forest with gamma", means_in_a_column, "KNNGamma was fitted on 9 signals"),
+        ("MDN", centres_in_a_column, "MDN was fitted on 9 signals"),
+        ("MDN", biases_in_a_column, "number of biases"),
+        ("MDN", many_masks, "more than fit into memory"),
+    ],
+)
+def test_parts_that_multiply_are_refused_before_a_row_is_scored(
+    saved, tmp_path, name, change, message
+):
+    scorer = Scorer.load(forged(saved(name), tmp_path / "x.locus", change))
+    with pytest.raises(ValueError, match=message):
+        scorer(X)
