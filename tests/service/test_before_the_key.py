@@ -4,6 +4,7 @@ import json
 import select
 import socket
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -133,6 +134,24 @@ def test_half_a_body_is_closed(hasty):
     # The application was told, and did not fail.
     key = {"Authorization": "Bearer k"}
     assert '{path="/score",status="408"}' in hasty.get("/metrics", headers=key).text
+
+
+def test_who_takes_no_answer_is_hung_up_on(scorer):
+    """The answer was kept for as long as the connection, beyond the time of an idle one."""
+    body = json.dumps({"rows": np.resize(X, (50_000, X.shape[1])).tolist()}).encode()
+    with running(scorer, limits(receive_seconds=1)) as client, socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.settimeout(20)  # kept, the answer comes whole, and then nothing
+        made.connect(("127.0.0.1", client.base_url.port))
+        made.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        while 'locuscore_requests_total{path="/score"' not in client.get("/metrics").text:
+            pass
+        dropped = time.monotonic() + 1.5
+        while time.monotonic() < dropped:  # others are served meanwhile
+            assert client.get("/healthz").status_code == 200
+        head, _, taken = everything(made).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert len(taken) < int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
 
 
 def test_half_a_body_without_a_key_is_refused_and_closed(hasty):

@@ -30,7 +30,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     A request has `receive_seconds`, and a second more for every `min_bytes_per_second` of it that
     have come. What it has sent without naming a header or a body is counted as well, so that no
-    part of it, such as one long header, is kept beyond the limit.
+    part of it, such as one long header, is kept beyond the limit. An answer has as long to be taken
+    as a request of its size has to be sent.
     """
 
     settings: ClassVar[Settings] = Settings()
@@ -38,6 +39,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._timer: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None  # runs while the client is behind
         self._started = 0.0
         self._received = 0  # bytes of the request
         self._unparsed = 0  # bytes since the last header or part of a body
@@ -53,7 +55,21 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._arrived()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client takes its answer slower than we send it."""
+        super().pause_writing()
+        n_bytes = self.transport.get_write_buffer_size()
+        seconds = self.settings.receive_seconds + n_bytes / self.settings.min_bytes_per_second
+        # Closed, the connection would wait for the client, and keep the answer.
+        self._taking = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has taken nearly all of it."""
+        self._taken()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Parse more of a request."""
@@ -128,6 +144,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _taken(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _is_late(self) -> None:
         """Hang up, unless the client was quick enough so far or waits for us."""

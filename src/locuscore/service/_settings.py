@@ -35,9 +35,9 @@ class Settings:
         Largest head of a request, and most headers in it; with `serve` only, as are the next two.
     receive_seconds
         A request that is not sent by then is closed; a body has a second more for every
-        `min_bytes_per_second` that have come.
+        `min_bytes_per_second` that have come. An answer that is not taken is dropped likewise.
     min_bytes_per_second
-        Slowest body.
+        Slowest body, of a request or an answer.
     hosts
         Names in the ``Host`` header that are answered besides those of the machine itself. Without
         a key, on a loopback address, others are refused: a web page could have a name of its own
