@@ -112,6 +112,28 @@ def test_a_csv_file_gives_the_same_digests(frame, tmp_path):
     assert found == wanted
 
 
+def test_a_file_that_pandas_reads_gives_the_same_digests(rng, tmp_path):
+    import pandas as pd
+
+    rows = pd.DataFrame(rng.normal(size=(500, 20)) * 10.0 ** rng.integers(-9, 18, size=20))
+    rows.columns = [f"x{j}" for j in rows]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    back = pd.read_csv(tmp_path / "rows.csv")
+    assert (back != rows).any(axis=1).mean() > 0.9  # off by a bit, in most rows
+    schema, labels = Schema.of(rows), np.zeros(500)
+    found, wanted = (np.array(digests(part, schema, labels)) for part in (back, rows))
+    assert (found == wanted).mean() > 0.95  # the others lie where the rounding turns
+
+
+def test_numbers_count_to_11_digits():
+    ends = [2.0**36, 2.0**36 + 1, np.inf, -np.inf, np.nan]
+    values = np.array([0.1, 0.1 * (1 + 1e-15), 0.1 * (1 + 1e-10), *ends])[:, None]
+    found = cells(values, ["float64"]).ravel().tolist()
+    assert found[0] == found[1]
+    assert len(set(found)) == len(found) - 1
+    assert cells(values.astype(object), ["object"]).ravel().tolist() == found
+
+
 @pytest.mark.parametrize(
     "values",
     [
