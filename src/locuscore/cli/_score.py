@@ -125,7 +125,7 @@ def _draw(console: Console, figures: Mapping[str, Any]) -> None:
         print_plain(console, f"Flagged {figures['flagged']:,} ({share:.1%}).")
     bad = figures["bad_rows"]
     if bad:
-        print_plain(console, f"{bad:,} bad rows: no prediction, and their bounds are infinite.")
+        print_plain(console, f"Bad rows: {bad:,}, without a prediction and with infinite bounds.")
     for name, n in figures["infinite_bounds"].items():
         if n > bad:
             text = f"{name} is infinite in {n - bad:,} rows: too few calibration rows."
