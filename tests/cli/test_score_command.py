@@ -422,7 +422,7 @@ def test_bad_rows_fail_with_their_numbers_or_are_flagged(kind, guard, tmp_path, 
     assert said["flagged"] == expected["flag"].sum() + 3
     assert main([*map(str, command), "--bad-rows", "flag"]) == 0
     out = capsys.readouterr().out
-    assert "3 bad rows" in out
+    assert "Bad rows: 3" in out
     assert "too few" not in out
 
 
