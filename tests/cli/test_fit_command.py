@@ -135,6 +135,21 @@ def test_a_skops_file(values, tmp_path, capsys):
         assert "takes 2 columns, but 5 are left" in fails(capsys, "fit", data, *bad)
 
 
+def test_no_archive_is_written_over_the_predictor(tmp_path, capsys):
+    import skops.io
+
+    path = tmp_path / "g.skops"
+    skops.io.dump(model(), path)
+    before = path.read_bytes()
+    data = write(homes(300), tmp_path / "rows.csv")
+    archive = tmp_path / "guard.locus"
+    run(capsys, "fit", data, "-t", "price", "-p", path, *QUICK, "-o", archive)
+    fit, certify = ["fit", data, "-t", "price"], ["certify", archive, data, "--tau", 1, "--eta", 0.5]
+    for command in (fit, certify):
+        assert "another file than" in fails(capsys, *command, "-p", path, "-o", path, code=2)
+    assert path.read_bytes() == before
+
+
 def test_foreign_types_need_trust(tmp_path, capsys):
     import skops.io
 

@@ -74,7 +74,7 @@ def certify(
     most a share eta of the rows that the rule accepts has a loss above tau.
     """
     terminal = Terminal(as_json, quiet)
-    check_output(output, data, key_file)
+    check_output(output, data, predictor, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     key = chosen_key(key_file)

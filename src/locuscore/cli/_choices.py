@@ -86,14 +86,12 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
         raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}.")
 
 
-def check_output(output: Path, *others: Path | None) -> None:
+def check_output(output: Path, *others: str | Path | None) -> None:
     """Raise if the output cannot be written, or is one of the other files of the command.
 
     Better now than after the work.
     """
-    for other in others:
-        if other is None:
-            continue
+    for other in (Path(other) for other in others if other is not None):
         is_same = output.exists() and other.exists() and output.samefile(other)
         if is_same or output.resolve() == other.resolve():
             raise typer.BadParameter(f"the output must be another file than {other}.")

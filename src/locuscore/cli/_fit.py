@@ -91,7 +91,7 @@ def fit(
     The rows must be labelled, like those to come, and unseen by the predictor.
     """
     terminal = Terminal(as_json, quiet)
-    check_output(output, data, key_file)
+    check_output(output, data, predictor, key_file)
     if (prediction is None) == (predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}

@@ -103,9 +103,9 @@ def report(
     terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
-    check_output(output, data, archive, key_file)
+    check_output(output, data, archive, predictor, key_file)
     if summary is not None:
-        check_output(summary, data, archive, output, key_file)
+        check_output(summary, data, archive, output, predictor, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     key = chosen_key(key_file)

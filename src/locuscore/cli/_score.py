@@ -76,7 +76,7 @@ def score(
     kind = file_format(output)
     if output.name.lower().endswith(".gz"):
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
-    check_output(output, data, key_file)
+    check_output(output, data, archive, predictor, key_file)
     g = chosen_predictor(predictor, trust, trust_pickle)
     scorer = load_scorer(
         archive,
