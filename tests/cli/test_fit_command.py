@@ -144,7 +144,8 @@ def test_no_archive_is_written_over_the_predictor(tmp_path, capsys):
     data = write(homes(300), tmp_path / "rows.csv")
     archive = tmp_path / "guard.locus"
     run(capsys, "fit", data, "-t", "price", "-p", path, *QUICK, "-o", archive)
-    fit, certify = ["fit", data, "-t", "price"], ["certify", archive, data, "--tau", 1, "--eta", 0.5]
+    fit = ["fit", data, "-t", "price"]
+    certify = ["certify", archive, data, "--tau", 1, "--eta", 0.5]
     for command in (fit, certify):
         assert "another file than" in fails(capsys, *command, "-p", path, "-o", path, code=2)
     assert path.read_bytes() == before
