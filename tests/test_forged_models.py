@@ -327,6 +327,12 @@ def generator_with_a_pool(schema):
         seeds["pool_size"]["content"] = "900000000"
 
 
+def many_functions(schema):
+    function = {"__class__": "exp", "__module__": "numpy", "__loader__": "FunctionNode"}
+    for steps in nodes_of(schema, "ListNode"):
+        steps["content"] += [function] * 200_000
+
+
 def older_protocol(schema):
     schema["protocol"] = 0
 
@@ -335,6 +341,7 @@ SCHEMAS = {
     "a list that is an array": (lambda: fitted(LinearRegression()), list_that_is_an_array),
     "a tree of more outputs": (lambda: fitted(DecisionTreeRegressor()), tree_of_more_outputs),
     "a generator with a pool": (boosted, generator_with_a_pool),
+    "many functions": (lambda: fitted(LinearRegression()), many_functions),
     "an older protocol": (lambda: fitted(LinearRegression()), older_protocol),
 }
 

@@ -22,6 +22,7 @@ from locuscore._archive import LARGEST_ITEM, ArchiveError, array_header, plain_z
 Node = dict[str, Any]
 
 PROTOCOL = 2  # of skops, whose older loaders are not checked here
+MOST_FUNCTIONS = 1000  # skops takes some 4 kB for each, fifty times as much as the file has
 SCALARS = [
     "builtins.bool",
     "builtins.float",
@@ -112,6 +113,8 @@ class SkopsFile:
         for name, data in self._members.items():
             if name.endswith(".npy"):
                 array_header(data)
+        if sum(node["__loader__"] == "FunctionNode" for node in self._nodes) > MOST_FUNCTIONS:
+            raise ArchiveError(f"it holds a model with more than {MOST_FUNCTIONS} functions.")
         for node in self._nodes:
             loader, kind = node["__loader__"], _kind(node)
             if loader in CHECKS and kind in self._builds[loader]:
