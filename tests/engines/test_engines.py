@@ -140,7 +140,7 @@ def test_each_engine_beats_the_constant_bound(name, generate, rng):
 @pytest.mark.parametrize(
     ("name", "family", "n_draws"),
     [
-        ("Forest", StepDraws, 30),
+        ("Forest", StepDraws, 10),
         ("Scale", ShapeDraws, 1),
         ("Gaussian", NormalDraws, 1),
         ("QuantileGrid", GridDraws, 1),
