@@ -205,6 +205,13 @@ def unions_of_unions():
     return make_pipeline(*[FeatureUnion(ten) for _ in range(8)], fitted(LinearRegression()))
 
 
+def pipelines_in_pipelines():
+    model = fitted(LinearRegression())
+    for _ in range(25):
+        model = make_pipeline(model)
+    return model
+
+
 def votes_far_away():
     voters = [("a", LogisticRegression(max_iter=999)), ("b", DummyClassifier())]
     model = fitted(VotingClassifier(voters), KINDS)
@@ -269,6 +276,7 @@ MODELS = {
     "a tree without a model": tree_without_a_model,
     "a stack that asks for paths": stack_that_asks_for_paths,
     "unions of unions": unions_of_unions,
+    "pipelines in pipelines": pipelines_in_pipelines,
     "votes far away": votes_far_away,
     "a dummy of many outputs": lambda: with_attributes(fitted(DummyRegressor()), n_outputs_=10**9),
     "a polynomial of many terms": lambda: make_pipeline(

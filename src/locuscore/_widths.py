@@ -21,11 +21,24 @@ from sklearn.preprocessing import (
 )
 
 WIDEST = 2**23  # columns of one row, for each column that comes in
+DEEPEST = 8  # models in models; what scikit-learn does with them triples at each
 
 
 def check_widths(model: Any) -> None:
-    """Raise if a column of a row may become more than `WIDEST`."""
+    """Raise if a column of a row may become more than `WIDEST`, or models are nested too deeply."""
+    _check_depth(model)
     _width(model, 1)
+
+
+def _check_depth(model: Any, depth: int = 0) -> None:
+    """Raise where models stand in models too often.
+
+    A pipeline asks its first and its last step what they are, each of which asks its own.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"its models are nested more than {DEEPEST} deep")
+    for part in _models(getattr(model, "__dict__", {})):
+        _check_depth(part, depth + 1)
 
 
 def _width(step: Any, width: int) -> int:
