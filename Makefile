@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates gamma probability speed-mdn cli-score rows-worth-using report-cost service-load clean
+.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates gamma probability mean-loss speed-mdn cli-score rows-worth-using report-cost service-load clean
 .PHONY: fuzz bench bench-smoke bench-slow bench-oracle bench-homes bench-report
 
 demo: .venv/.demo
@@ -50,6 +50,10 @@ gamma: .venv/.dev
 # How far off `Locus.probability` is, by decile.
 probability: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/probability.py
+
+# What a mean-loss test without a seed costs in power and width.
+mean-loss: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python benchmarks/mean_loss.py
 
 default-engine: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python benchmarks/default_engine.py

@@ -46,15 +46,11 @@ class Result:
     def error(self) -> np.ndarray:
         return self.said - self.seen
 
-    @property
-    def sampling_error(self) -> np.ndarray:
-        """Three standard errors: of a tenth of the held-out rows, and of a tenth of D1."""
-        variance = self.seen * (1 - self.seen) * N_DECILES
-        return 3 * np.sqrt(variance * (1 / self.n_held_out + 1 / self.n_fit))
-
-    @property
-    def n_within(self) -> int:
-        return int(np.sum(np.abs(self.error) <= np.maximum(0.02, self.sampling_error)))
+    def is_off(self, with_d1: bool) -> np.ndarray:
+        """Above 0.02 and three standard errors, of a tenth of the held-out rows, or of D1 too."""
+        rows = 1 / self.n_held_out + (1 / self.n_fit if with_d1 else 0.0)
+        allowed = 3 * np.sqrt(self.seen * (1 - self.seen) * N_DECILES * rows)
+        return np.asarray(np.abs(self.error) > np.maximum(0.02, allowed))
 
 
 def by_decile(p: np.ndarray, bad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +84,8 @@ def measure(name: str) -> list[Result]:
 
 
 def tables(results: list[Result]) -> list[str]:
-    n_deciles, within = N_DECILES * len(results), sum(r.n_within for r in results)
+    n_deciles = N_DECILES * len(results)
+    off, far_off = (sum(int(r.is_off(with_d1).sum()) for r in results) for with_d1 in (False, True))
     errors = np.abs([r.error for r in results])
     lines = [
         "# How far off the probabilities are",
@@ -96,10 +93,12 @@ def tables(results: list[Result]) -> list[str]:
         "Written by `make probability`. Held-out rows are ordered by `Locus.probability(X, tau)` "
         "and cut into ten parts; an entry is the mean probability of a part less the share of its "
         "losses above tau, in points. A star marks errors above 2 points and above three standard "
-        "errors, of the part and of a tenth of D1: what chance in either may explain.",
+        "errors of the part: chance in the held-out rows does not explain them. Two stars: nor "
+        "does chance in a tenth of D1, from which the model was learned.",
         "",
-        f"{within} of {n_deciles} parts are within 2 points or sampling error; the mean absolute "
-        f"error is {100 * errors.mean():.1f} points, the largest {100 * errors.max():.1f}.",
+        f"{n_deciles - off} of {n_deciles} parts are within 2 points or the sampling error of the "
+        f"held-out rows, {n_deciles - far_off} if that of D1 is added; the mean absolute error is "
+        f"{100 * errors.mean():.1f} points, the largest {100 * errors.max():.1f}.",
         "",
         "| dataset | loss | D1 | held out | mean | "
         + " | ".join(str(j + 1) for j in range(N_DECILES))
@@ -107,11 +106,8 @@ def tables(results: list[Result]) -> list[str]:
         "|" + "---|" * (N_DECILES + 5),
     ]
     for r in results:
-        allowed = np.maximum(0.02, r.sampling_error)
-        cells = [
-            f"{100 * e:+.1f}{'*' if abs(e) > a else ''}"
-            for e, a in zip(r.error, allowed, strict=True)
-        ]
+        stars = r.is_off(False).astype(int) + r.is_off(True)
+        cells = [f"{100 * e:+.1f}{'*' * n}" for e, n in zip(r.error, stars, strict=True)]
         head = [r.name, r.what, f"{r.n_fit:,}", f"{r.n_held_out:,}", f"{100 * r.error.mean():+.1f}"]
         lines.append("| " + " | ".join(head + cells) + " |")
     return lines

@@ -37,7 +37,7 @@ LAYERS = [
         "_skops_schema",
         "_widths",
     },
-    {"_batch", "_trusted", "_curve", "draws", "_plan", "_route", "_rules"},
+    {"_batch", "_betting", "_trusted", "_curve", "draws", "_plan", "_route", "_rules"},
     {"_distribution", "_ladder", "_mean_loss"},
     {"_losses", "_loss_model", "_frames", "_gamma", "_certify", "_score_functions"},
     {"_cells", "_groups", "_predictor", "_unseen"},

@@ -5,7 +5,8 @@ import pytest
 
 from helpers import assert_close
 from locuscore import certify_mean_loss, mean_loss_bound, mean_loss_p_value
-from locuscore._mean_loss import SHARE, TOP, _orders, _rejected, _rounds, _start, _thresholds
+from locuscore._betting import SHARE, TOP, Games, rejected
+from locuscore._mean_loss import _start, _thresholds
 from locuscore._rules import FlagRule, Score
 
 
@@ -19,10 +20,10 @@ def test_rejections_are_nested_in_level_and_mean(rng):
         lambda size: rng.integers(2, size=size),
     ):
         for n in (1, 2, 5, 40):
-            x, spread = _rounds(_orders(np.asarray(law(size=n), dtype=float)))
-            rejected = _rejected(x[:, None], spread[:, None], means[:, None], levels)
-            assert (np.diff(rejected.astype(int), axis=0) >= 0).all()
-            assert (np.diff(rejected.astype(int), axis=1) >= 0).all()
+            games = Games.of([np.asarray(law(size=n), dtype=float)])
+            found = rejected(games, means[:, None], levels).astype(int)
+            assert (np.diff(found, axis=0) >= 0).all()
+            assert (np.diff(found, axis=1) >= 0).all()
 
 
 @pytest.mark.parametrize("n", [3, 50, 1200])
@@ -71,7 +72,7 @@ def test_small_losses_on_a_wide_support_pay_for_an_atom_not_seen(rng):
     # Losses like these, but 1 with this probability, leave no trace in one sample out of ten.
     atom = 1 - delta ** (1 / n)
     assert width > 0.9 * atom * (1 - losses.mean())
-    assert width < 2.5 * atom
+    assert width < 1.2 * atom
 
 
 def test_scale_and_order_do_not_matter(rng):
@@ -195,7 +196,7 @@ def test_a_narrow_failure_says_what_was_seen_and_about_what_is_needed(rng):
     mean, n = seen["start_mean_loss"], round(needed * seen["start_n"] / 600)
     for _ in range(20):
         more = rng.beta(mean * 5, 5 - mean * 5, size=n)
-        passed += mean_loss_p_value(more, 0.206, 0, 1) <= 0.1
+        passed += bool(rejected(Games.of([more]), 0.206, np.array(0.1))[0])
     assert 4 <= passed <= 19
 
 

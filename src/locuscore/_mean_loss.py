@@ -1,33 +1,8 @@
 """Exact tests and bounds for the mean of a bounded loss, and thresholds certified by them.
 
-A game against the claim "the mean is above m" (Waudby-Smith and Ramdas 2024): start with capital
-v in (0, 1) and, before each loss x in [0, 1] is seen, bet an amount b on its being below m,
-``v <- v + b * (m - x)``. While b was chosen from the past and never risks more than v, the capital
-is a nonnegative supermartingale under the claim, and so is capital stopped when it reaches TOP.
-
-The bets copy the hedge of a digital option, the fixed-sample test as a game: with r rounds left and
-s the standard deviation of the past losses, ::
-
-    b = min( phi(Phi^-1(v)) / (s sqrt(r)),  v / (1 - m),  (1 - v) / m )
-
-The game is played in several random orders of the losses, each from ``SHARE * delta``, and the
-claim is rejected at level delta when the stopped capitals are at least SHARE on average. Under the
-claim each is at most its start in expectation, hence so is their average, and by Markov it reaches
-SHARE with probability at most delta. Only stopped capital has this: the average of the largest
-capitals so far would be wrong.
-
-The orders come from a generator seeded by a digest of the sorted losses and are applied to these,
-so nobody can shop for one: the same losses, in any order, give the same answer. The proof takes
-them for random orders, as one takes any generator's; equal losses are interchangeable.
-
-As a function of v each term of b is concave, and the slope of b lies between -1 / m and
-1 / (1 - m); since x - m lies between -m and 1 - m, the next capital grows with v. It grows with m
-too, and so does capital that is set to TOP once it gets there. Hence rejections are nested in delta
-and in m: the smallest rejected delta is a p-value, the smallest rejected m an upper confidence
-bound, and both say the same.
+The test is the game of `_betting`, for losses brought to the scale from 0 to 1.
 """
 
-import hashlib
 import math
 from typing import Any
 
@@ -35,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from locuscore._betting import Games, generator, p_values, rows_without_loss, upper_bound
 from locuscore._protocols import FloatArray
 from locuscore._rules import FlagRule, Score
 from locuscore._sequential import fixed_sequence
@@ -47,16 +23,6 @@ from locuscore._validation import (
     check_scores,
 )
 
-ORDERS = 10  # in which the game is played
-SHARE = 0.75  # of the orders that must succeed, about; the rest of delta is not spent
-TOP = 0.99  # success: a capped bet would only approach 1
-IMAGINED = 3  # losses before the first, half of them 0 and half 1: early bets are small
-DIGITS = 2.0**40  # of the losses, in the digest that seeds their orders
-ROUNDS, MOST_ROUNDS = 30, 10_000  # times sqrt(n): more losses are played in blocks of averages
-SMALLEST_P = 1e-8
-TINY = float(np.finfo(np.float64).tiny)
-SQRT_2_PI = math.sqrt(2 * math.pi)
-GRID = 16  # values tried at once; each pass narrows the bracket by about this factor
 MOST_THRESHOLDS = 50
 GRID_SHARE = 0.2  # of the rows: places the thresholds where no reference is given
 FEWEST_ROWS, ENOUGH_ROWS = 2.0, 6.0  # for a start, in units of what a perfect record needs
@@ -67,11 +33,12 @@ def mean_loss_p_value(losses: ArrayLike, eta: float, low: float, high: float) ->
     """Exact p-value for "the mean loss is above eta", for losses in [low, high].
 
     Valid for every n and every law on the support: ``P(p <= delta) <= delta`` for all delta when
-    ``E[Z] >= eta``, for independent losses of one law. They are played in 10 random orders, never
+    ``E[Z] >= eta``, for independent losses of one law. They are played in 20 random orders, never
     in one that knows them or their scores: along rising scores the mean rises too, and the test
-    would be wrong. The orders are fixed by the losses, in whatever order these are given, so there
-    is one answer. At most ``delta`` exactly when `mean_loss_bound` is at most eta, up to the digits
-    shown: p is rounded up by 0.1 %, the bound by 1e-8 of the support.
+    would be wrong. The generator of the orders is seeded by the sorted losses, so there is one
+    answer, in whatever order these are given; the proof takes its orders for random. At most
+    ``delta`` exactly when `mean_loss_bound` is at most eta, up to the digits shown: p is rounded up
+    by 0.1 %, the bound by 1e-8 of the support.
 
     Examples
     --------
@@ -81,8 +48,7 @@ def mean_loss_p_value(losses: ArrayLike, eta: float, low: float, high: float) ->
     True
     """
     x, m = _standardise(losses, low, high), _scaled(eta, low, high)
-    means, spreads = _rounds(_orders(x))
-    return float(_p_values(means[:, None], spreads[:, None], m)[0])
+    return float(p_values(Games.of([x]), m)[0])
 
 
 def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) -> float:
@@ -94,16 +60,7 @@ def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) ->
     large one cannot rule out an atom at the top, of mass about ``log(1 / delta) / n``.
     """
     x, delta = _standardise(losses, low, high), check_between(delta, "delta")
-    means, spreads = _rounds(_orders(x))
-    below, above = 0.0, 1.0
-    for _ in range(7):
-        m = np.linspace(below, above, GRID + 2)[1:-1]
-        rejected = _rejected(means[:, None], spreads[:, None], m, np.array(delta))
-        kept = np.flatnonzero(~rejected)
-        last = int(kept[-1]) if len(kept) else -1
-        below = m[last] if last >= 0 else below
-        above = m[last + 1] if last < GRID - 1 else above
-    return float(low + above * (high - low))
+    return float(low + upper_bound(x, delta) * (high - low))
 
 
 def certify_mean_loss(
@@ -154,7 +111,7 @@ def certify_mean_loss(
     source = f"the scores of {len(known)} reference rows"
     if reference is None:
         source = f"the scores of {len(known)} of the {given} rows, set aside and not tested on"
-    needed = _rows_without_loss(m, delta)
+    needed = rows_without_loss(m, delta)
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
@@ -210,7 +167,7 @@ def _testing_rows(
         (known,) = check_scores(reference=reference)
         return score, x, known
     ascending = np.lexsort((x, score))  # rows that are equal in both are interchangeable
-    order = ascending[_generator(score[ascending], x[ascending]).permutation(len(score))]
+    order = ascending[generator(score[ascending], x[ascending]).permutation(len(score))]
     aside, testing = np.split(order, [math.ceil(GRID_SHARE * len(score))])
     return score[testing], x[testing], score[aside]
 
@@ -274,99 +231,12 @@ def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> Float
 def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
     """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
     parts = [x[(s <= threshold) & (s < np.inf)] for threshold in grid]
-    rounds = [_rounds(_orders(part)) for part in parts]
-    most = max((len(played) for played, _ in rounds), default=0)
-    means = np.zeros((most, len(grid), ORDERS))
-    spreads = np.full(means.shape, np.inf)
-    for j, (played, spread) in enumerate(rounds):
-        # No bet is made after the last round: an infinite spread.
-        means[: len(played), j], spreads[: len(played), j] = played, spread
     return {
         "threshold": grid,
         "n_accepted": np.array([float(len(part)) for part in parts]),
         "mean_loss": np.array([part.mean() if len(part) else np.nan for part in parts]),
-        "p_value": _p_values(means, spreads, m),
+        "p_value": p_values(Games.of(parts), m),
     }
-
-
-def _p_values(means: FloatArray, spreads: FloatArray, m: float) -> FloatArray:
-    """P-value per column, rounded up; `means` and `spreads` are (rounds, columns, orders)."""
-    columns = np.arange(means.shape[1])
-    below, above = np.full(len(columns), SMALLEST_P), np.ones(len(columns))
-    for _ in range(4):
-        delta = np.geomspace(below, above, GRID)
-        rejected = _rejected(means, spreads, m, delta)
-        rejected[-1] = True  # known from the pass before, or delta = 1
-        first = np.argmax(rejected, axis=0)
-        below, above = delta[np.maximum(first - 1, 0), columns], delta[first, columns]
-    return above
-
-
-def _rejected(
-    means: FloatArray, spreads: FloatArray, m: float | FloatArray, delta: FloatArray
-) -> np.ndarray:
-    """Whether the claim "mean above m" is rejected, for each column and each level."""
-    return np.asarray(_stopped(means, spreads, m, delta) >= SHARE)
-
-
-def _stopped(
-    means: FloatArray, spreads: FloatArray, m: float | FloatArray, delta: FloatArray
-) -> FloatArray:
-    """Stopped capital, on average over the orders; under the claim ``SHARE * delta`` at most."""
-    shape = np.broadcast_shapes(np.shape(delta), np.shape(m), means.shape[1:2])
-    limit = np.asarray(m)[..., None]
-    start = SHARE * np.asarray(delta)[..., None]
-    v = np.broadcast_to(start, (*shape, means.shape[2])).copy()
-    for x, spread in zip(means, spreads, strict=True):
-        # Once at the top, capital stays there: what is averaged is stopped, never a maximum.
-        v = np.where(v >= TOP, TOP, _played(v, x, spread, limit))
-    return np.asarray(np.minimum(v, TOP).mean(axis=-1), dtype=np.float64)
-
-
-def _played(v: FloatArray, x: FloatArray, spread: FloatArray, m: FloatArray) -> FloatArray:
-    """Capital after one round."""
-    hedge = np.exp(-0.5 * ndtri(np.maximum(v, TINY)) ** 2) / (SQRT_2_PI * spread)
-    bet = np.minimum(hedge, np.minimum(v / (1 - m), (1 - v) / m))
-    return np.minimum(np.maximum(v + bet * (m - x), 0.0), 1.0)  # there but for rounding
-
-
-def _rounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What is played, (rounds, orders): the losses or block means of them, and ``s sqrt(r)``.
-
-    `x` holds the losses in each order, (orders, n). A block's mean keeps mean and support, but may
-    be bet on no more than a single loss; so blocks are kept small. The past begins with a few
-    imagined losses of mean 1/2 and the largest variance there is.
-    """
-    n = x.shape[1]
-    rounds = min(n, int(ROUNDS * np.sqrt(n)), MOST_ROUNDS)
-    edges = np.linspace(0, n, rounds + 1).astype(np.int64)
-    size = np.diff(edges)
-    sums = np.cumsum([x, x * x], axis=2)
-    moments = np.concatenate([np.zeros((2, len(x), 1)), sums], axis=2)[:, :, edges]
-    first, second = moments[:, :, :-1]
-    seen, before = edges[:-1] + IMAGINED, IMAGINED / 2
-    variance = (before + second) / seen - ((before + first) / seen) ** 2
-    left = np.arange(len(size), 0, -1)
-    return (np.diff(moments[0]) / size).T, np.sqrt(variance / size * left).T
-
-
-def _orders(x: FloatArray) -> FloatArray:
-    """The losses in several random orders, (orders, n), the same ones whatever their order was."""
-    ascending = np.sort(x)
-    return _generator(ascending).permuted(np.tile(ascending, (ORDERS, 1)), axis=1)
-
-
-def _generator(*columns: FloatArray) -> np.random.Generator:
-    """Random numbers that are a function of sorted rows."""
-    digest = hashlib.sha256()
-    for column in columns:
-        digest.update(np.rint(np.clip(column, -1e6, 1e6) * DIGITS).astype("<f8").tobytes())
-    return np.random.default_rng(int.from_bytes(digest.digest()[:16], "little"))
-
-
-def _rows_without_loss(m: float, delta: float) -> float:
-    """How many losses of 0 reject "mean above m": a round multiplies capital by ``1 / (1 - m)``."""
-    return math.log(TOP / (SHARE * delta)) / -math.log1p(-m)
 
 
 def _support(support: tuple[float, float]) -> tuple[float, float]:
