@@ -72,7 +72,15 @@ def test_small_losses_on_a_wide_support_pay_for_an_atom_not_seen(rng):
     # Losses like these, but 1 with this probability, leave no trace in one sample out of ten.
     atom = 1 - delta ** (1 / n)
     assert width > 0.9 * atom * (1 - losses.mean())
-    assert width < 1.2 * atom
+    assert width < 1.1 * atom
+
+
+def test_rare_and_small_losses_are_certified(rng):
+    """Too few imagined losses cost the former power, too many the latter."""
+    rare = (rng.uniform(size=(400, 500)) < 0.008).astype(float)
+    assert rejected(Games.of(rare), 0.02, np.array(0.1)).mean() > 0.52
+    small = rng.beta(2.0, 98.0, size=(400, 300))
+    assert rejected(Games.of(small), 0.0285, np.array(0.1)).mean() > 0.6
 
 
 def test_scale_and_order_do_not_matter(rng):

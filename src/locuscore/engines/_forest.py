@@ -30,9 +30,9 @@ class Forest(BaseEstimator):
     loss. Takes missing values.
 
     A draw pools the points of consecutive trees. With one tree per draw a law of 8 points has 9
-    values of survival, so the calibration tails of a gamma-envelope tie and coverage is .96 or .99
-    for a target of .90: valid, and twice as wide as need be. Ten draws of ten trees cover as they
-    should, with less caution far from D1 (docs/choosing.md has the figures).
+    values of survival, so the calibration tails of a gamma-envelope tie and coverage is .93 to
+    .998 for a target of .90: valid, and up to twice as wide as need be. Ten draws of ten trees
+    cover as they should, with less caution far from D1 (docs/choosing.md has the figures).
 
     Parameters
     ----------
