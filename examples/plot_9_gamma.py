@@ -3,9 +3,8 @@ More cautious where data are scarce
 ===================================
 
 Far from the rows it was fitted on, a model of the loss guesses. With ``gamma`` the bound there
-comes
-from a pessimistic envelope of the engine's draws: the scarcer the data, the more pessimistic. The
-guarantee over all rows stays the same.
+comes from a pessimistic envelope of the engine's draws, here twenty bootstrap copies of it: the
+scarcer the data, the more pessimistic. The guarantee over all rows stays the same.
 """
 
 # %%
@@ -17,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from locuscore import KNNGamma, Locus, plots
+from locuscore.engines import Bagged, Scale
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 2)) * [1.0, 0.6]
@@ -27,8 +27,9 @@ def predictor(X):
     return X[:, 0]
 
 
-plain = Locus(predictor, signals="x", random_state=0).fit(X, y)
-careful = Locus(predictor, signals="x", gamma=KNNGamma(k=50), random_state=0).fit(X, y)
+settings = {"engine": Bagged(Scale(), n_draws=20), "signals": "x", "random_state": 0}
+plain = Locus(predictor, **settings).fit(X, y)
+careful = Locus(predictor, gamma=KNNGamma(k=50), **settings).fit(X, y)
 
 # %%
 # Where, and by how much

@@ -282,6 +282,12 @@ MODELS = {
     "a polynomial of many terms": lambda: make_pipeline(
         with_attributes(fitted(PolynomialFeatures()), _n_out_full=10**9), LinearRegression()
     ),
+    "a polynomial of many steps": lambda: make_pipeline(
+        PolynomialFeatures(10, include_bias=False).fit(np.zeros((1, 9))), LinearRegression()
+    ),
+    "an encoder that leaves columns as memory had them": lambda: make_pipeline(
+        with_attributes(fitted(TargetEncoder(cv=2)), encodings_=[]), LinearRegression()
+    ),
     "a check of rows with another type": lambda: make_pipeline(
         FunctionTransformer(check_array, kw_args={"dtype": "S1000000000"}), LinearRegression()
     ),

@@ -35,6 +35,7 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    TargetEncoder,
 )
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
@@ -49,7 +50,7 @@ FORESTS = (
     RandomForestRegressor,
 )
 BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-MOST_TERMS = 2**20  # of a polynomial
+MOST_TERMS, MOST_LOOPED = 2**20, 2**16  # of a polynomial; above degree 3 sparse terms are looped
 LARGEST_DEGREE = 64
 METHODS = {"predict", "predict_proba", "decision_function"}
 
@@ -330,8 +331,18 @@ def _check_polynomial(model: Any) -> None:
         include_bias=model.include_bias,
     )
     widths = count(min_degree=degrees[0]), count(min_degree=0)
-    if widths != (own["n_output_features_"], own["_n_out_full"]) or widths[1] > MOST_TERMS:
-        raise ValueError(f"a polynomial has other terms than it claims, or above {MOST_TERMS}")
+    most = MOST_TERMS if degrees[1] <= 3 else MOST_LOOPED
+    if widths != (own["n_output_features_"], own["_n_out_full"]) or widths[1] > most:
+        raise ValueError(f"a polynomial has other terms than it claims, or above {most}")
+
+
+def _check_target_encoder(model: Any) -> None:
+    """Check that every column it writes has an encoding: others would hold what memory held."""
+    levels, found = vars(model).get("categories_", []), vars(model).get("encodings_", [])
+    repeats = len(model.classes_) if getattr(model, "target_type_", "") == "multiclass" else 1
+    wanted = [(len(known),) for known in levels for _ in range(repeats)]
+    if [np.shape(encoding) for encoding in found] != wanted:
+        raise ValueError("an encoder has other columns than it claims")
 
 
 def _check_voting(model: Any) -> None:
@@ -382,6 +393,7 @@ CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     ((OneHotEncoder, OrdinalEncoder), _check_categories),
     (OneHotEncoder, _check_one_hot),
     (PolynomialFeatures, _check_polynomial),
+    (TargetEncoder, _check_target_encoder),
     (VotingClassifier, _check_voting),
     ((StackingClassifier, StackingRegressor), _check_stacking),
     (_SigmoidCalibration, _check_sigmoid),

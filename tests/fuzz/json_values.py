@@ -6,6 +6,7 @@ from copy import deepcopy
 from fuzz.numbers import FLOATS, INTEGERS
 
 TEXTS = ["", "\0", "NaN", "../x", "constant", "auto", "drop", "passthrough", "O", "uniform", "é"]
+TEXTS += ["S1000000000", "M8[us], S1000000000"]
 
 
 class Raw(str):
