@@ -151,6 +151,7 @@ def test_draws_must_share_the_trees_evenly(n_draws, rng):
         Forest(n_trees=12, n_draws=n_draws).fit(*noisy(rng))
 
 
+@pytest.mark.extra  # archives need skops
 def test_a_forest_of_an_earlier_version_has_one_tree_per_draw(rng):
     """Its archive does not say how many draws there are; under gamma its scores stay the same."""
     S, z = noisy(rng)
