@@ -15,14 +15,13 @@ from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from locuscore._frames import as_frame, n_rows, take_rows
+from locuscore._frames import as_frame, known_floats, n_rows, take_rows
 from locuscore._numeric import row_blocks
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import Rows
 from locuscore._validation import is_missing
 
 Cells = NDArray[np.uint64]
@@ -84,7 +83,7 @@ def cells(X: Rows, types: Sequence[str]) -> Cells:
     out = np.empty((n_rows(X), X.shape[1]), dtype=CELL)
     for j, kind in enumerate(types):
         values = X[:, j] if frame is None else frame[:, j]
-        known = _known_numbers(values)
+        known = known_floats(values)
         out[:, j] = _listed_cells(values) if known is None else _bits(known, kind)
     return out
 
@@ -95,25 +94,6 @@ def _bits(values: np.ndarray, kind: str) -> Cells:
     numbers = values.astype(FLOAT) + 0.0  # one zero
     numbers[np.isnan(numbers)] = np.nan
     return (numbers.view(CELL) + CELL.type(HALF)) & CELL.type(KEPT)
-
-
-def _known_numbers(values: Any) -> FloatArray | None:
-    """Return a column of numbers, truth values or times as floats; None for any other."""
-    dtype = values.dtype
-    if isinstance(values, np.ndarray):
-        if dtype.kind in "mM":
-            seconds = values.astype(f"{dtype.kind}8[us]").astype(np.float64) / 1e6
-            return np.where(np.isnat(values), np.nan, seconds)
-        return values.astype(np.float64) if dtype.kind in "biuf" else None
-    if isinstance(dtype, nw.Duration):
-        return _floats(values.dt.total_microseconds()) / 1e6
-    if isinstance(dtype, nw.Date | nw.Datetime):
-        return _floats(values.dt.timestamp("us")) / 1e6
-    return _floats(values) if dtype.is_numeric() or dtype == nw.Boolean else None
-
-
-def _floats(series: nw.Series[Any]) -> FloatArray:
-    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 
 def _listed_cells(values: Any) -> list[int]:

@@ -373,21 +373,29 @@ def _by_type_then_value(level: Any) -> tuple[str, Any]:
 def _floats(name: str, values: Column) -> FloatArray:
     """Numbers as floats, times as seconds, missing values as NaN."""
     try:
+        known = known_floats(values)
+        if known is not None:
+            return known
         if isinstance(values, np.ndarray):
             return _array_floats(values)
-        dtype = values.dtype
-        if isinstance(dtype, nw.Duration):
-            return _series_floats(values.dt.total_microseconds()) / 1e6
-        if isinstance(dtype, nw.Date | nw.Datetime):
-            return _series_floats(values.dt.timestamp("us")) / 1e6
-        if dtype.is_numeric() or dtype == nw.Boolean:
-            return _series_floats(values)
         return _array_floats(np.array(values.to_list(), dtype=object))
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"{name} cannot be read as numbers ({error}); turn it into numbers, text or dates. A "
             "column that held numbers in fit must hold numbers later on."
         ) from None
+
+
+def known_floats(values: Column) -> FloatArray | None:
+    """Return a column of numbers, truth values or times as floats; None for any other."""
+    if isinstance(values, np.ndarray):
+        return _array_floats(values) if values.dtype.kind in "biufmM" else None
+    dtype = values.dtype
+    if isinstance(dtype, nw.Duration):
+        return _series_floats(values.dt.total_microseconds()) / 1e6
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return _series_floats(values.dt.timestamp("us")) / 1e6
+    return _series_floats(values) if dtype.is_numeric() or dtype == nw.Boolean else None
 
 
 def _series_floats(series: nw.Series[Any]) -> FloatArray:

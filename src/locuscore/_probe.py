@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from locuscore._frames import n_rows, take_rows
 from locuscore._predictor import PredictionColumn, predict
@@ -89,12 +88,10 @@ class Comparison:
 
 
 def _answers(predictor: Any, rows: Rows) -> tuple[np.ndarray, ...]:
-    # One thread will do, and leaves no pool of threads behind that a fork would wait for.
-    with threadpool_limits(limits=1):
-        said = [predict(predictor, rows)]
-        if hasattr(predictor, "predict_proba"):
-            shares = predictor.predict_proba(rows)  # one matrix, or one for each output
-            said += map(np.asarray, shares if isinstance(shares, list) else [shares])
+    said = [predict(predictor, rows)]
+    if hasattr(predictor, "predict_proba"):
+        shares = predictor.predict_proba(rows)  # one matrix, or one for each output
+        said += map(np.asarray, shares if isinstance(shares, list) else [shares])
     return tuple(said)
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
+from functools import partial
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -57,7 +58,7 @@ def convert(frame: nw.DataFrame[Any], into: Callable[[nw.DataFrame[Any]], Any]) 
         for j, name in enumerate(frame.columns):
             zone = _zone(frame[:, j])
             if zone is not None:
-                _or_unknown(lambda j=j: into(frame[:, [j]]), name, zone)  # type: ignore[misc]
+                _or_unknown(partial(into, frame[:, [j]]), name, zone)
         raise
 
 

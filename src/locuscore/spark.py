@@ -66,7 +66,8 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     chosen = df.select(*(col(name).alias(f"c{j}") for j, name in enumerate(quoted)))
     arrow = to_arrow_schema(chosen.schema).empty_table().rename_columns(taken).schema
     schema = _result_schema(scorer, arrow, features, keep)
-    data = cloudpickle.dumps(scorer.without_rows())  # type: ignore[no-untyped-call]
+    bare = scorer.without_rows()
+    data = cloudpickle.dumps(bare)  # type: ignore[no-untyped-call]  # it has no types
     score = _scoring(_sent(df, Parcel(data)), taken, features, list(keep))
     return chosen.mapInArrow(score, from_arrow_schema(schema))
 

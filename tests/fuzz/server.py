@@ -55,7 +55,7 @@ HOLES = [outcome for outcome in Outcome if outcome >= Outcome.ESCAPED]
 
 def import_everything():
     """Import what loading and scoring may import, and look up what they look up once."""
-    import lightgbm  # noqa: F401
+    import lightgbm  # noqa: F401 - so that no try imports it
     import pandas as pd
 
     from locuscore._codec import _CLASSES, _find, library_versions

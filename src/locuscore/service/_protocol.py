@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_too_large = False
         self._is_head = True
 
+    # uvicorn narrows the type of the transport in the same way.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request from now on."""
         super().connection_made(transport)
