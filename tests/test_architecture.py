@@ -142,7 +142,7 @@ def test_imports_point_one_way(path):
         ("_losses", "from locuscore import Locus"),
         ("_validation", "def f():\n    from locuscore._frames import as_rows"),
         ("engines", "from locuscore._signals import fit_signals"),
-        ("_random", "from locuscore._optional import require"),
+        ("_random", "from locuscore._shared.optional import require"),
     ],
 )
 def test_a_back_edge_would_be_noticed(module, source):

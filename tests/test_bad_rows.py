@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from locuscore import Locus, Scorer, _scorer, prediction_column
-from locuscore._validation import BadRowsError
+from locuscore._shared.checks import BadRowsError
 from locuscore.engines import Scale
 
 BAD = [1, 4, 7]

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from helpers import assert_close
-from locuscore import _numeric
-from locuscore._numeric import (
+from locuscore._shared import numeric as _numeric
+from locuscore._shared.numeric import (
     falling,
     invert,
     invert_smooth,

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from locuscore import engines
-from locuscore._optional import require
+from locuscore._shared.optional import require
 
 MISSING = {"BART": "bart", "FromSkpro": "skpro", "MDN": "mdn", "PyMCBART": "pymc"}
 

@@ -35,7 +35,7 @@ from locuscore._rules import (
     tune_threshold,
 )
 from locuscore._scorer import Column, Scorer
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
 
 __all__ = [
     "ArchiveError",

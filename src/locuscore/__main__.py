@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from locuscore import __version__
-from locuscore._optional import require
+from locuscore._shared.optional import require
 
 
 def main(argv: Sequence[str] | None = None) -> int:

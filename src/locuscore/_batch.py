@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 
 ROUNDING = 1e-12  # relative: a level that is met exactly must not be missed by rounding
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from locuscore._frames import as_frame, known_floats, n_rows, take_rows
-from locuscore._numeric import row_blocks
 from locuscore._protocols import Rows
-from locuscore._validation import is_missing
+from locuscore._shared.checks import is_missing
+from locuscore._shared.numeric import row_blocks
 
 Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")

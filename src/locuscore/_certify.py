@@ -26,7 +26,7 @@ from locuscore._ladder import (
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules import UNNAMED, FlagRule, Score
 from locuscore._sequential import binomial_p_value, holm
-from locuscore._validation import check_between, check_numbers, check_scores
+from locuscore._shared.checks import check_between, check_numbers, check_scores
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
 CHOSEN_BEFORE = "score, tau, eta and delta chosen without the certifying rows' losses"

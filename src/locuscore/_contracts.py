@@ -14,8 +14,8 @@ from locuscore._calibration import conformal_rank, smallest_n
 from locuscore._distribution import LossDistribution
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, LossDraws
-from locuscore._random import seeded
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
+from locuscore._shared.seeds import seeded
 
 N_ROWS, N_FIT = 300, 200  # rows made, and how many of them are D1
 ALPHAS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 0.9])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._validation import check_losses, check_numbers, check_scores, one_tau
+from locuscore._shared.checks import check_losses, check_numbers, check_scores, one_tau
 
 MOST_ON_RECORD = 500
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
-from locuscore._optional import require
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._random import spawn_seeds
-from locuscore._validation import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.optional import require
+from locuscore._shared.seeds import spawn_seeds
 
 FIRST_NODE = 8  # with fewer rows no bound is of use
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank

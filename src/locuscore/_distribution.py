@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._numeric import falling, kth_largest, raise_until_below
 from locuscore._protocols import FloatArray, IntArray, LossDraws
+from locuscore._shared.numeric import falling, kth_largest, raise_until_below
 from locuscore.draws import WeightedDraws, average, envelope, estimate, joint_isf
 
 SMALLEST_SURVIVAL = 1e-300

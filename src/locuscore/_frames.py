@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from locuscore._fork import check_polars_process
 from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._validation import is_missing
+from locuscore._shared.checks import is_missing
+from locuscore._shared.fork import check_polars_process
 from locuscore._zones import convert, dtype_of, in_zones, without_zone_names
 
 

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from locuscore._predictor import predict
 from locuscore._protocols import FloatArray
-from locuscore._validation import check_alpha, check_tau
+from locuscore._shared.checks import check_alpha, check_tau
 
 N_FEATURES = 5
 N_ACTIVE = 3

@@ -12,7 +12,7 @@ from locuscore._counts import checked_rows
 from locuscore._protocols import BoolArray, IntArray
 from locuscore._rules import UNNAMED, FlagRule, Score
 from locuscore._sequential import rows_for
-from locuscore._validation import check_between, check_same_order, is_missing
+from locuscore._shared.checks import check_between, check_same_order, is_missing
 
 WITHIN = "rows alike within a group"
 POOL_FIXED = "the pooled groups named without the certifying rows"

@@ -11,21 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor
-from locuscore._fork import make_forks_safe
 from locuscore._frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._ladder import ties_heavily
 from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
-from locuscore._numeric import smallest_scale
 from locuscore._predictor import check_predictor, n_outputs, realised_losses
 from locuscore._probe import Probe
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
-from locuscore._random import seeded, spawn_seeds
 from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
 from locuscore._scoring import RowScores
-from locuscore._signals import SignalChoice, fit_signals
-from locuscore._split import some_rows, split_rows
-from locuscore._used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
-from locuscore._validation import (
+from locuscore._shared.checks import (
     check_loss_size,
     check_losses,
     check_methods,
@@ -33,6 +27,12 @@ from locuscore._validation import (
     one_alpha,
     one_tau,
 )
+from locuscore._shared.fork import make_forks_safe
+from locuscore._shared.numeric import smallest_scale
+from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore._signals import SignalChoice, fit_signals
+from locuscore._split import some_rows, split_rows
+from locuscore._used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore.engines import resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards

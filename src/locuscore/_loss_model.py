@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore._distribution import Floor, LossDistribution, Support
-from locuscore._numeric import row_blocks
 from locuscore._protocols import FloatArray, GammaModel, LossEngine
+from locuscore._shared.numeric import row_blocks
 from locuscore.draws import floats_per_row
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._distribution import Support
 from locuscore._protocols import FloatArray
-from locuscore._validation import holds_text
+from locuscore._shared.checks import holds_text
 
 PROBABILITY_ROUNDING = 1e-3  # single-precision models add up to 1 only roughly
 

@@ -14,7 +14,7 @@ from locuscore._betting import Games, generator, p_values, rows_without_loss, up
 from locuscore._protocols import FloatArray
 from locuscore._rules import FlagRule, Score
 from locuscore._sequential import fixed_sequence
-from locuscore._validation import (
+from locuscore._shared.checks import (
     check_between,
     check_count,
     check_losses,

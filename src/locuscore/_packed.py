@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from locuscore._frames import Schema, as_frame
-from locuscore._optional import require
 from locuscore._protocols import Rows
+from locuscore._shared.optional import require
 
 MOST_ROWS = 10_000  # a shape takes memory before its values are looked at
 PLAIN = (bool, int, float, str, type(None))

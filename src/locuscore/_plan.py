@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from locuscore._calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import check_alpha, check_between, check_share
+from locuscore._shared.checks import check_alpha, check_between, check_share
 
 MOST_ROWS = 10_000_000
 NEGLIGIBLE = 1e-13  # probability of the accepted counts that are left out

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 from locuscore._frames import as_array, column, n_rows, read_array, take_rows
 from locuscore._losses import Loss
 from locuscore._protocols import FloatArray, Rows
-from locuscore._validation import check_losses, check_numeric, check_same_order, check_targets
+from locuscore._shared.checks import check_losses, check_numeric, check_same_order, check_targets
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from locuscore._archive import checked
 from locuscore._frames import as_frame, column
-from locuscore._optional import require
 from locuscore._protocols import Rows
+from locuscore._shared.optional import require
 from locuscore._trusted import read_skops
 
 PICKLES = (".joblib", ".pkl", ".pickle")

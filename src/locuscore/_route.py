@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
-from locuscore._validation import (
+from locuscore._shared.checks import (
     LocusWarning,
     check_between,
     check_losses,

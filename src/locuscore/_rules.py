@@ -24,10 +24,8 @@ from locuscore._counts import (
     sorted_bad,
     sorted_finite,
 )
-from locuscore._optional import require
-from locuscore._plain import frozen, plain, restored
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._validation import (
+from locuscore._shared.checks import (
     as_floats,
     check_between,
     check_count,
@@ -38,6 +36,8 @@ from locuscore._validation import (
     one_alpha,
     one_tau,
 )
+from locuscore._shared.json_values import frozen, plain, restored
+from locuscore._shared.optional import require
 
 ScoreKind = Literal["bound", "exceedance", "tail", "other"]
 Standing = Literal["theorem", "certificate", "heuristic"]

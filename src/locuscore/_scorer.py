@@ -17,14 +17,14 @@ from locuscore._codec import Reader, Writer, library_versions
 from locuscore._frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._kept_rows import encode_rows
 from locuscore._locus import Locus
-from locuscore._numeric import row_blocks
 from locuscore._predictor import check_predictor, classes_of, predict
 from locuscore._probe import PredictorChangedError
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule
+from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
+from locuscore._shared.numeric import row_blocks
 from locuscore._signals import MOST_ROWS_AT_ONCE
 from locuscore._state import decode_locus, encode_locus
-from locuscore._validation import BadRowsError, LocusWarning, check_alpha
 
 Role = Literal["prediction", "bound", "score", "flag"]
 IN_THE_MANIFEST = {

@@ -24,9 +24,9 @@ from locuscore._score_functions import (
     probabilities,
     score_function,
 )
+from locuscore._shared.checks import LocusWarning, check_alpha, check_tau, one_tau
 from locuscore._signals import Signals
 from locuscore._unseen import unseen_said_once
-from locuscore._validation import LocusWarning, check_alpha, check_tau, one_tau
 
 
 class RowScores:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._validation import check_between, check_numbers
+from locuscore._shared.checks import check_between, check_numbers
 
 FIRST_BLOCK = 1024
 EXACT_BLOCK = 256

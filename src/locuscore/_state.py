@@ -17,9 +17,9 @@ from locuscore._kept_rows import decode_rows
 from locuscore._locus import Locus
 from locuscore._losses import Loss, cost, pinball, resolve_loss
 from locuscore._predictor import PredictionColumn
+from locuscore._shared.checks import LocusWarning
 from locuscore._signals import Listener, Signals
 from locuscore._trusted import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
-from locuscore._validation import LocusWarning
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "

@@ -16,8 +16,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 from locuscore._archive import ArchiveError
 from locuscore._fitted import check_fitted
 from locuscore._lightgbm_text import canonical_lightgbm
-from locuscore._optional import require
 from locuscore._protocols import FloatArray, Rows
+from locuscore._shared.optional import require
 from locuscore._skops_schema import SkopsFile
 from locuscore._widths import check_widths
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from locuscore._frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
 from locuscore._protocols import FloatArray, Rows
-from locuscore._validation import LocusWarning, is_missing
+from locuscore._shared.checks import LocusWarning, is_missing
 
 LARGEST_SHARE = 0.1  # of the rows of a call, in one column
 

@@ -21,7 +21,7 @@ from locuscore._cells import Cells, row_digests
 from locuscore._frames import Schema, n_rows
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules import FlagRule
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
 
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it rows are taken for those of fit

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._optional import require
 from locuscore._protocols import FloatArray
+from locuscore._shared.optional import require
 
 __all__ = ["load_diamonds"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from locuscore import plots
 from locuscore._demo_measure import STEPS, Measured, Setting, example_rows, measure, summary
-from locuscore._optional import require
 from locuscore._scorer import Scorer
+from locuscore._shared.optional import require
 from locuscore.report import report
 
 __all__ = [

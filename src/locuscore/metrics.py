@@ -14,7 +14,7 @@ from scipy.special import betaincinv, expit
 from scipy.stats import ks_1samp, rankdata, uniform
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._validation import (
+from locuscore._shared.checks import (
     check_alpha,
     check_losses,
     check_numbers,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from locuscore._optional import require
 from locuscore._scorer import Scorer
+from locuscore._shared.optional import require
 
 require("pyspark", extra="spark")
 pa = require("pyarrow", extra="spark")

@@ -10,7 +10,7 @@ import experiment
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus
 from locuscore._calibration import conformal_rank
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
 from locuscore.draws import NormalDraws, TransformedDraws
 from locuscore.metrics import pinball_loss
 from locuscore.testing import GENERATORS, check_engine
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.extra,
     # Runs this short disagree, and say so.
     pytest.mark.filterwarnings(
-        "ignore:the chains of BART disagree:locuscore._validation.LocusWarning"
+        "ignore:the chains of BART disagree:locuscore._shared.checks.LocusWarning"
     ),
 ]
 

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.extra,
     # Runs this short disagree, and say so.
     pytest.mark.filterwarnings(
-        "ignore:the chains of PyMCBART disagree:locuscore._validation.LocusWarning"
+        "ignore:the chains of PyMCBART disagree:locuscore._shared.checks.LocusWarning"
     ),
 ]
 

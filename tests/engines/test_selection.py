@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from engines_for_tests import ConstantNormal, FirstSignalNormal
 from helpers import assert_close
 from locuscore import KNNGamma, Locus
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
 from locuscore.engines import Auto, Ensemble, Forest, Scale, select_engine
 from locuscore.engines._selection import _default_candidates
 from locuscore.testing import check_engine

@@ -12,7 +12,7 @@ from rich.console import Console
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._frames import as_kind
 from locuscore._rules import FlagRule
-from locuscore._validation import check_alpha, check_between
+from locuscore._shared.checks import check_alpha, check_between
 from locuscore.cli._choices import (
     check_output,
     chosen_engine,

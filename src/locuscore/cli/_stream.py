@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from locuscore import Scorer
-from locuscore._validation import BadRowsError
+from locuscore._shared.checks import BadRowsError
 from locuscore.cli._choices import missing_columns
 from locuscore.cli._parts import Parts
 from locuscore.cli._tables import Source, even_tables

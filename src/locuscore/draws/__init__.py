@@ -3,7 +3,7 @@
 Each family has one `sf` and the upper inverse `isf` that goes with it; see `_protocols.LossDraws`.
 """
 
-from locuscore._numeric import smallest_scale
+from locuscore._shared.numeric import smallest_scale
 from locuscore.draws._combined import (
     AverageDraws,
     StackedDraws,

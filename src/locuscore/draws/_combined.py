@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._numeric import invert
 from locuscore._protocols import FloatArray, IntArray, LossDraws
+from locuscore._shared.numeric import invert
 
 
 def average(draws: LossDraws) -> LossDraws:

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from locuscore._numeric import LARGEST_BELOW_ONE, invert_smooth, kth_largest
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.numeric import LARGEST_BELOW_ONE, invert_smooth, kth_largest
 
 MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
 FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from locuscore._numeric import SMALLEST_FLOAT, raise_until_below
 from locuscore._protocols import BoolArray, FloatArray, IntArray
+from locuscore._shared.numeric import SMALLEST_FLOAT, raise_until_below
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero

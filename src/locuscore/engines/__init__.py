@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from locuscore._optional import require
-from locuscore._validation import check_methods
+from locuscore._shared.checks import check_methods
+from locuscore._shared.optional import require
 
 if TYPE_CHECKING:
     from locuscore._protocols import LossEngine

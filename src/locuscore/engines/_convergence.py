@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from locuscore._protocols import FloatArray
-from locuscore._validation import LocusWarning
+from locuscore._shared.checks import LocusWarning
 
 LARGEST_SPLIT_RHAT = 1.5
 LEAST_DRAWS_PER_HALF = 10  # fewer say nothing about agreement

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossEngine
-from locuscore._random import seeded, spawn_seeds
-from locuscore._validation import check_methods
+from locuscore._shared.checks import check_methods
+from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import WeightedDraws
 from locuscore.engines._folds import Law, fold_laws
 

@@ -10,8 +10,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._random import spawn_seeds
-from locuscore._validation import check_count
+from locuscore._shared.checks import check_count
+from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples

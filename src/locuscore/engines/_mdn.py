@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
-from locuscore._random import spawn_seeds
+from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
 from locuscore.engines._mixture_network import Training, mixture, train
 from locuscore.engines._target import Target

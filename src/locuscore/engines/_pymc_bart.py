@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
-from locuscore._random import spawn_seeds
-from locuscore._validation import check_no_missing
+from locuscore._shared.checks import check_no_missing
+from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
 from locuscore.engines._target import Target

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
-from locuscore._random import seeded, spawn_seeds
+from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import GridDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
 

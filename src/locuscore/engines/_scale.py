@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._numeric import SMALLEST_RELATIVE_SCALE
 from locuscore._protocols import FloatArray
-from locuscore._random import seeded, spawn_seeds
+from locuscore._shared.numeric import SMALLEST_RELATIVE_SCALE
+from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
 from locuscore.engines._boosting import BoostedTrees
 

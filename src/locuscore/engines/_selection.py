@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
-from locuscore._random import seeded, spawn_seeds
-from locuscore._validation import LocusWarning, check_alpha, check_methods
+from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
+from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
 from locuscore.engines._forest import Forest

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
-from locuscore._random import seeded, spawn_seeds
-from locuscore._validation import check_methods
+from locuscore._shared.checks import check_methods
+from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._skpro_laws import Losses, laws_of
 

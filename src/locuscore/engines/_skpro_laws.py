@@ -11,8 +11,8 @@ from skpro.distributions import Empirical, LogNormal, Normal, TDistribution
 from skpro.distributions.adapters.scipy import _ScipyAdapter
 from skpro.distributions.base import BaseDistribution
 
-from locuscore._numeric import invert
 from locuscore._protocols import FloatArray, LossDraws
+from locuscore._shared.numeric import invert
 from locuscore.draws import NormalDraws, StepDraws, TransformedDraws
 from locuscore.draws._points import power_tail, power_tail_excess
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from locuscore._validation import check_count, check_same_length, one_alpha
+from locuscore._shared.checks import check_count, check_same_length, one_alpha
 from locuscore.metrics import LocalCoverage, local_coverage
 from locuscore.plots._style import (
     BLACK,

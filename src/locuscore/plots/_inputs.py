@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
-from locuscore._validation import as_floats, check_same_length, one_tau
+from locuscore._shared.checks import as_floats, check_same_length, one_tau
 from locuscore.plots._style import (
     BLACK,
     BLUE,

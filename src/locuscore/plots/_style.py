@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._optional import require
 from locuscore._protocols import FloatArray
-from locuscore._validation import check_losses, check_same_length
+from locuscore._shared.checks import check_losses, check_same_length
+from locuscore._shared.optional import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

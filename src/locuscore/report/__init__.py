@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from locuscore._archive import write_atomically
 from locuscore._frames import as_array, as_batch, column, n_rows, take_rows
-from locuscore._random import spawn_seeds
 from locuscore._scorer import Scorer
-from locuscore._validation import check_same_order
+from locuscore._shared.checks import check_same_order
+from locuscore._shared.seeds import spawn_seeds
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._rules import FlagRule
-from locuscore._validation import is_missing
+from locuscore._shared.checks import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
 from locuscore.report._sample import Sample

@@ -14,8 +14,8 @@ from locuscore._predictor import check_predictor, has_members, realised_losses
 from locuscore._protocols import FloatArray, Rows
 from locuscore._score_functions import score_function
 from locuscore._scorer import Scorer
+from locuscore._shared.checks import check_losses
 from locuscore._signals import Listener
-from locuscore._validation import check_losses
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import shortened
 

@@ -12,7 +12,7 @@ from locuscore._predictor import predict
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._rules import Score
 from locuscore._scorer import Scorer
-from locuscore._validation import is_missing
+from locuscore._shared.checks import is_missing
 from locuscore.report._laws import Block
 from locuscore.report._words import shortened
 

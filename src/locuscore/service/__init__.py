@@ -1,6 +1,6 @@
 """A fitted scorer behind HTTP: ``create_app`` for any ASGI server, ``serve`` to run one."""
 
-from locuscore._optional import require
+from locuscore._shared.optional import require
 
 for _package in ("fastapi", "uvicorn", "prometheus_client", "pyarrow"):
     require(_package, extra="service")

@@ -1,0 +1,1 @@
+"""What has no domain in it and is used from several folders."""
