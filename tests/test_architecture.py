@@ -140,8 +140,8 @@ def test_imports_point_one_way(path):
         ("draws", "from locuscore._locus import Locus"),
         ("draws", "import locuscore._distribution"),
         ("_losses", "from locuscore import Locus"),
-        ("_validation", "def f():\n    from locuscore._frames import as_rows"),
-        ("engines", "from locuscore._signals import fit_signals"),
+        ("_validation", "def f():\n    from locuscore._inputs.frames import as_rows"),
+        ("engines", "from locuscore._inputs.signals import fit_signals"),
         ("_random", "from locuscore._shared.optional import require"),
     ],
 )

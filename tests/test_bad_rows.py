@@ -42,7 +42,7 @@ def test_the_error_has_the_rows_and_names_the_remedy(scorer):
 
 
 def test_rows_are_counted_over_all_blocks(scorer, monkeypatch):
-    monkeypatch.setattr("locuscore._signals.MOST_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("locuscore._inputs.signals.MOST_ROWS_AT_ONCE", 3)
     with pytest.raises(BadRowsError, match="in row 7,"):
         scorer([*rows(7)[0], [np.inf, 0, 0]])
 

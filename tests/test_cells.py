@@ -6,8 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from locuscore._cells import cells, row_digests
-from locuscore._frames import Schema
+from locuscore._inputs.cells import cells, row_digests
+from locuscore._inputs.frames import Schema
 
 SALT = b"0123456789abcdef"
 pytestmark = pytest.mark.extra

@@ -10,7 +10,7 @@ import reference
 from helpers import assert_close
 from locuscore._calibration import calibrated_level, smallest_alpha
 from locuscore._distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
-from locuscore._losses import finite_support
+from locuscore._inputs.losses import finite_support
 from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.draws._points import TAIL_INDEX
 

@@ -25,7 +25,7 @@ from locuscore import (
     prediction_column,
 )
 from locuscore._calibration import calibrated_level
-from locuscore._frames import Encoder
+from locuscore._inputs.frames import Encoder
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, LocusWarning, cost, pinball, prediction_column
-from locuscore._losses import describe_support, finite_support, resolve_loss, resolve_support
+from locuscore._inputs.losses import describe_support, finite_support, resolve_loss, resolve_support
 
 
 def fitted(loss, predictor, X, y, **kwargs):

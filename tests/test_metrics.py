@@ -11,7 +11,7 @@ import reference_metrics as slow
 from helpers import assert_binomial, assert_close
 from locuscore import metrics
 from locuscore._distribution import LossDistribution
-from locuscore._losses import finite_support
+from locuscore._inputs.losses import finite_support
 from locuscore.draws import NormalDraws, ShapeDraws, WeightedDraws
 
 ALL_OF_TWO_ARRAYS = {

@@ -17,7 +17,7 @@ from archives_for_tests import (
 )
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer, prediction_column
 from locuscore._archive import array_bytes, read_array, read_manifest
-from locuscore._probe import PROBE_ROWS, Probe
+from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore.engines import Forest
 
 FEW = Forest(n_trees=3, min_samples_leaf=10)

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, prediction_column
-from locuscore._signals import fit_signals
+from locuscore._inputs.signals import fit_signals
 
 
 @pytest.fixture

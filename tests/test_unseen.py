@@ -8,7 +8,7 @@ import pytest
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, LocusWarning, Score, Scorer
-from locuscore._unseen import collected_unseen
+from locuscore._inputs.unseen import collected_unseen
 from locuscore.engines import Forest
 
 TOWNS = ["north", "south", "west"]
@@ -92,7 +92,7 @@ def test_blocks_are_counted_together_and_once(monkeypatch):
     locus = fitted(X)
     new = np.vstack([X, X])
     new[:20, 1] = "elsewhere"
-    monkeypatch.setattr("locuscore._signals.MOST_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("locuscore._inputs.signals.MOST_ROWS_AT_ONCE", 7)
     with pytest.warns(LocusWarning, match="of 120 rows.*: 1 20") as caught:
         locus.loss_bound(new)
     assert len(caught) == 1

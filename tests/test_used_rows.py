@@ -6,9 +6,9 @@ from scipy.stats import fisher_exact
 
 from archives_for_tests import rows
 from locuscore import Locus, LocusWarning
-from locuscore._cells import cells, row_digests
-from locuscore._frames import Schema
-from locuscore._used_rows import Reuse, UsedRows, fisher_p_value
+from locuscore._inputs.cells import cells, row_digests
+from locuscore._inputs.frames import Schema
+from locuscore._inputs.used_rows import Reuse, UsedRows, fisher_p_value
 from locuscore.engines import Forest
 
 SALT = b"0123456789abcdef"

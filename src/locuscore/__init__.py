@@ -14,11 +14,11 @@ from locuscore._certify import (
 from locuscore._curve import OperatingCurve, operating_curve
 from locuscore._gamma import KNNGamma
 from locuscore._groups import certify_groups
+from locuscore._inputs.losses import cost, pinball
+from locuscore._inputs.predictor import prediction_column
 from locuscore._locus import Locus
-from locuscore._losses import cost, pinball
 from locuscore._mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
 from locuscore._plan import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage
-from locuscore._predictor import prediction_column
 from locuscore._route import (
     ExceedanceInterval,
     Routing,

@@ -46,10 +46,10 @@ _FIELDS = {
     "locuscore.engines._mixture_network": {"Trained": "weights best_epoch history"},
     "locuscore.engines._target": {"Target": "transform unit centre spread"},
     "locuscore._distribution": {"Floor": "start scale", "Support": "low high points"},
-    "locuscore._frames": {"Encoder": "codes_", "Schema": "kind names types"},
+    "locuscore._inputs.frames": {"Encoder": "codes_", "Schema": "kind names types"},
     "locuscore._gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
-    "locuscore._predictor": {"PredictionColumn": "name"},
-    "locuscore._used_rows": {
+    "locuscore._inputs.predictor": {"PredictionColumn": "name"},
+    "locuscore._inputs.used_rows": {
         "RowSet": "model calibration",
         "UsedRows": "inputs labelled labels label_type salt",
     },

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from locuscore._predictor import predict
+from locuscore._inputs.predictor import predict
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_alpha, check_tau
 

@@ -11,11 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
 from locuscore._distribution import Floor
-from locuscore._frames import as_array, as_rows, n_rows, name_of, take_rows
+from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of, take_rows
+from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
+from locuscore._inputs.predictor import check_predictor, n_outputs, realised_losses
+from locuscore._inputs.probe import Probe
+from locuscore._inputs.signals import SignalChoice, fit_signals
+from locuscore._inputs.split import some_rows, split_rows
+from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore._ladder import ties_heavily
-from locuscore._losses import Loss, check_support, resolve_loss, resolve_support
-from locuscore._predictor import check_predictor, n_outputs, realised_losses
-from locuscore._probe import Probe
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
 from locuscore._scoring import RowScores
@@ -30,9 +33,6 @@ from locuscore._shared.checks import (
 from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.numeric import smallest_scale
 from locuscore._shared.seeds import seeded, spawn_seeds
-from locuscore._signals import SignalChoice, fit_signals
-from locuscore._split import some_rows, split_rows
-from locuscore._used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore.engines import resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards

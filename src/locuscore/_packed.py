@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from locuscore._frames import Schema, as_frame
+from locuscore._inputs.frames import Schema, as_frame
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from locuscore._archive import checked
-from locuscore._frames import as_frame, column
+from locuscore._inputs.frames import as_frame, column
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require
 from locuscore._trusted import read_skops

@@ -59,7 +59,7 @@ def import_everything():
     import pandas as pd
 
     from locuscore._codec import _CLASSES, _find, library_versions
-    from locuscore._frames import as_batch
+    from locuscore._inputs.frames import as_batch
     from locuscore._trusted import import_skops
 
     for name in _CLASSES.keys() - {"MDN", "Trained"}:

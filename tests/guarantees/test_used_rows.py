@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from helpers import assert_binomial
-from locuscore._frames import Schema
-from locuscore._used_rows import Reuse, UsedRows, fisher_p_value
+from locuscore._inputs.frames import Schema
+from locuscore._inputs.used_rows import Reuse, UsedRows, fisher_p_value
 
 LEVEL = 0.05  # in place of 1e-6, at which nothing would ever be seen
 

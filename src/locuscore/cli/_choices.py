@@ -7,7 +7,7 @@ import typer
 
 from locuscore import engines, pinball
 from locuscore._archive import signing_key
-from locuscore._losses import Loss, resolve_loss
+from locuscore._inputs.losses import Loss, resolve_loss
 from locuscore._predictor_files import imported_object, load_predictor
 from locuscore._scorer import Scorer
 from locuscore.cli._options import ENGINES, LOSSES

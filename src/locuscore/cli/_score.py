@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from locuscore import __version__
-from locuscore._unseen import collected_unseen
+from locuscore._inputs.unseen import collected_unseen
 from locuscore.cli._choices import (
     check_output,
     chosen_key,

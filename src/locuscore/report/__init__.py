@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._archive import write_atomically
-from locuscore._frames import as_array, as_batch, column, n_rows, take_rows
+from locuscore._inputs.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.seeds import spawn_seeds

@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from locuscore._calibration import calibrated_level
 from locuscore._distribution import LossDistribution
-from locuscore._frames import Encoder, as_array, n_rows, take_rows
-from locuscore._losses import check_support
-from locuscore._predictor import check_predictor, has_members, realised_losses
+from locuscore._inputs.frames import Encoder, as_array, n_rows, take_rows
+from locuscore._inputs.losses import check_support
+from locuscore._inputs.predictor import check_predictor, has_members, realised_losses
+from locuscore._inputs.signals import Listener
 from locuscore._protocols import FloatArray, Rows
 from locuscore._score_functions import score_function
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import check_losses
-from locuscore._signals import Listener
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import shortened
 

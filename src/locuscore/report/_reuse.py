@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from locuscore._used_rows import Verdict
+from locuscore._inputs.used_rows import Verdict
 from locuscore.report._words import smallest_p
 
 NOT_JUDGED = "not judged"

@@ -7,8 +7,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._frames import as_frame, column, column_names, n_rows, take_rows
-from locuscore._predictor import predict
+from locuscore._inputs.frames import as_frame, column, column_names, n_rows, take_rows
+from locuscore._inputs.predictor import predict
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._rules import Score
 from locuscore._scorer import Scorer

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._codec import library_versions
-from locuscore._frames import as_array, as_batch, n_rows
+from locuscore._inputs.frames import as_array, as_batch, n_rows
+from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._shared.seeds import spawn_seeds
-from locuscore._used_rows import Labels, Reuse
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words

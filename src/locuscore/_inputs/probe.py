@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locuscore._frames import n_rows, take_rows
-from locuscore._predictor import PredictionColumn, predict
+from locuscore._inputs.frames import n_rows, take_rows
+from locuscore._inputs.predictor import PredictionColumn, predict
+from locuscore._inputs.split import some_rows
 from locuscore._protocols import Rows
 from locuscore._shared.checks import LocusWarning
-from locuscore._split import some_rows
 
 PROBE_ROWS = 32
 TOLERANCE = 1e-6  # relative

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from locuscore._inputs.zones import convert, dtype_of, in_zones, without_zone_names
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.fork import check_polars_process
-from locuscore._zones import convert, dtype_of, in_zones, without_zone_names
 
 
 def as_rows(X: Rows) -> Rows:

@@ -20,8 +20,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from locuscore._frames import as_array, column, n_rows, read_array, take_rows
-from locuscore._losses import Loss
+from locuscore._inputs.frames import as_array, column, n_rows, read_array, take_rows
+from locuscore._inputs.losses import Loss
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import check_losses, check_numeric, check_same_order, check_targets
 

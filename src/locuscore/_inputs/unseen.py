@@ -12,7 +12,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
+from locuscore._inputs.frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
 

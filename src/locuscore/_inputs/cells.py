@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from locuscore._frames import as_frame, known_floats, n_rows, take_rows
+from locuscore._inputs.frames import as_frame, known_floats, n_rows, take_rows
 from locuscore._protocols import Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.numeric import row_blocks

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locuscore._frames import Encoder, column_names, n_rows, take_rows
-from locuscore._predictor import has_members, is_classifier, own_signals
+from locuscore._inputs.frames import Encoder, column_names, n_rows, take_rows
+from locuscore._inputs.predictor import has_members, is_classifier, own_signals
+from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.numeric import row_blocks
-from locuscore._unseen import count_categories
 
 MOST_ROWS_AT_ONCE = 65_536
 SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]

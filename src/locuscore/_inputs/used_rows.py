@@ -17,8 +17,8 @@ from typing import Literal, Self
 import numpy as np
 from scipy.stats import hypergeom
 
-from locuscore._cells import Cells, row_digests
-from locuscore._frames import Schema, n_rows
+from locuscore._inputs.cells import Cells, row_digests
+from locuscore._inputs.frames import Schema, n_rows
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules import FlagRule
 from locuscore._shared.checks import LocusWarning

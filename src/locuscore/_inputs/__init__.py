@@ -1,0 +1,1 @@
+"""From rows to losses and to the float matrix an engine sees."""
