@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from datasets import load
 from locuscore import KNNGamma, Locus
-from locuscore._calibration import coverage_law
+from locuscore._laws.calibration import coverage_law
 from locuscore.engines import Forest
 
 REPORT = Path(__file__).with_name("GAMMA.md")

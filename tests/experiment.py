@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from locuscore import KNNGamma, Locus
-from locuscore._calibration import calibrated_level, smallest_alpha
+from locuscore._laws.calibration import calibrated_level, smallest_alpha
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 
 POOL = 40_000

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta, betabinom
 
-from locuscore._calibration import conformal_rank
+from locuscore._laws.calibration import conformal_rank
 
 COLOURS = np.array(["D", "E", "F", "G"])
 TAU, ETA, DELTA = 500.0, 0.05, 0.1

@@ -138,7 +138,7 @@ def test_imports_point_one_way(path):
     ("module", "source"),
     [
         ("draws", "from locuscore._locus import Locus"),
-        ("draws", "import locuscore._distribution"),
+        ("draws", "import locuscore._laws.distribution"),
         ("_losses", "from locuscore import Locus"),
         ("_validation", "def f():\n    from locuscore._inputs.frames import as_rows"),
         ("engines", "from locuscore._inputs.signals import fit_signals"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import reference
 from helpers import assert_close
-from locuscore._calibration import (
+from locuscore._laws.calibration import (
     calibrated_level,
     conformal_rank,
     smallest_alpha,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import reference
 from helpers import assert_close
-from locuscore._calibration import calibrated_level, smallest_alpha
-from locuscore._distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
 from locuscore._inputs.losses import finite_support
+from locuscore._laws.calibration import calibrated_level, smallest_alpha
+from locuscore._laws.distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
 from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.draws._points import TAIL_INDEX
 

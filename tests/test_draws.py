@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 import reference
 from helpers import assert_close
-from locuscore._distribution import LossDistribution
+from locuscore._laws.distribution import LossDistribution
 from locuscore._protocols import LossDraws
 from locuscore.draws import (
     AverageDraws,

@@ -10,8 +10,8 @@ from scipy.stats import t as student
 import reference_metrics as slow
 from helpers import assert_binomial, assert_close
 from locuscore import metrics
-from locuscore._distribution import LossDistribution
 from locuscore._inputs.losses import finite_support
+from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import NormalDraws, ShapeDraws, WeightedDraws
 
 ALL_OF_TWO_ARRAYS = {

@@ -7,7 +7,7 @@ from scipy.stats import beta, binom
 
 from helpers import assert_close
 from locuscore import rows_for_bound, rows_for_certificate, rows_for_coverage
-from locuscore._calibration import conformal_rank
+from locuscore._laws.calibration import conformal_rank
 from locuscore._plan import _power
 
 

@@ -25,7 +25,7 @@ from locuscore import (
     match_acceptance,
     operating_curve,
 )
-from locuscore._calibration import conformal_rank, coverage_law
+from locuscore._laws.calibration import conformal_rank, coverage_law
 from locuscore.draws import ShapeDraws
 from locuscore.engines import Forest, Gaussian
 from locuscore.report import Batch, Report, _summary, report, report_batches

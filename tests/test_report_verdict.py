@@ -16,7 +16,7 @@ from locuscore import (
     match_acceptance,
     tune_threshold,
 )
-from locuscore._calibration import conformal_rank, coverage_p_value
+from locuscore._laws.calibration import conformal_rank, coverage_p_value
 from locuscore.engines import Forest
 from locuscore.report import report
 from locuscore.report._verdict import (

@@ -5,17 +5,17 @@
 
 from locuscore._archive import ArchiveError
 from locuscore._batch import BatchSelection, select_batch
-from locuscore._calibration import conformal_rank
 from locuscore._certify import (
     certify_threshold,
     certify_threshold_holm,
     certify_threshold_paper,
 )
 from locuscore._curve import OperatingCurve, operating_curve
-from locuscore._gamma import KNNGamma
 from locuscore._groups import certify_groups
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
+from locuscore._laws.calibration import conformal_rank
+from locuscore._laws.gamma import KNNGamma
 from locuscore._locus import Locus
 from locuscore._mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
 from locuscore._plan import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage

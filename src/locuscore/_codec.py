@@ -45,9 +45,9 @@ _FIELDS = {
     "locuscore.engines._bart": {"Forests": ""},
     "locuscore.engines._mixture_network": {"Trained": "weights best_epoch history"},
     "locuscore.engines._target": {"Target": "transform unit centre spread"},
-    "locuscore._distribution": {"Floor": "start scale", "Support": "low high points"},
+    "locuscore._laws.distribution": {"Floor": "start scale", "Support": "low high points"},
     "locuscore._inputs.frames": {"Encoder": "codes_", "Schema": "kind names types"},
-    "locuscore._gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
+    "locuscore._laws.gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
     "locuscore._inputs.predictor": {"PredictionColumn": "name"},
     "locuscore._inputs.used_rows": {
         "RowSet": "model calibration",

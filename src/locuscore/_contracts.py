@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from locuscore._calibration import conformal_rank, smallest_n
-from locuscore._distribution import LossDistribution
+from locuscore._laws.calibration import conformal_rank, smallest_n
+from locuscore._laws.distribution import LossDistribution
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import LocusWarning

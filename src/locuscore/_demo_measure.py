@@ -10,7 +10,7 @@ from sklearn.ensemble import IsolationForest, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from locuscore._calibration import coverage_law
+from locuscore._laws.calibration import coverage_law
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, Rows
 from locuscore.datasets import load_diamonds

@@ -8,9 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._calibration import calibrated_level
 from locuscore._certify import certify_threshold
-from locuscore._distribution import Floor
 from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._inputs.predictor import check_predictor, n_outputs, realised_losses
@@ -19,6 +17,8 @@ from locuscore._inputs.signals import SignalChoice, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore._ladder import ties_heavily
+from locuscore._laws.calibration import calibrated_level
+from locuscore._laws.distribution import Floor
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
 from locuscore._scoring import RowScores

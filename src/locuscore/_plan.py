@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import bdtr, betainc
 from scipy.stats import binom
 
-from locuscore._calibration import conformal_rank, smallest_n
+from locuscore._laws.calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_alpha, check_between, check_share
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._card import card
 from locuscore._counts import (
     check_grid,
@@ -24,6 +23,7 @@ from locuscore._counts import (
     sorted_bad,
     sorted_finite,
 )
+from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.checks import (
     as_floats,

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._archive import ArchiveError, checked, read_archive, write_archive
-from locuscore._calibration import conformal_rank, too_few_rows
 from locuscore._codec import Reader, Writer, library_versions
 from locuscore._inputs.frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of, predict
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._kept_rows import encode_rows
+from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules import FlagRule, Score, check_rule

@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._calibration import conformal_rank, too_few_rows
-from locuscore._distribution import Floor, LossDistribution, Support
 from locuscore._inputs.frames import Schema, as_array, as_rows, like_rows, n_rows, numbered
 from locuscore._inputs.losses import Loss, check_support
 from locuscore._inputs.predictor import check_predictor, realised_losses
 from locuscore._inputs.signals import Signals
 from locuscore._inputs.unseen import unseen_said_once
-from locuscore._loss_model import LossModel
-from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
-from locuscore._route import Routing, route_by_cost
-from locuscore._rules import FlagRule, Score, check_rule
-from locuscore._score_functions import (
+from locuscore._laws.calibration import conformal_rank, too_few_rows
+from locuscore._laws.distribution import Floor, LossDistribution, Support
+from locuscore._laws.loss_model import LossModel
+from locuscore._laws.scores import (
     LawFunction,
     bounds,
     exceedances,
     probabilities,
     score_function,
 )
+from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
+from locuscore._route import Routing, route_by_cost
+from locuscore._rules import FlagRule, Score, check_rule
 from locuscore._shared.checks import LocusWarning, check_alpha, check_tau, one_tau
 
 

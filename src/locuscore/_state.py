@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 
 from locuscore._archive import ArchiveError
 from locuscore._codec import Reader, Writer
-from locuscore._distribution import Support
 from locuscore._inputs.frames import Encoder, Schema
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.signals import Listener, Signals
 from locuscore._kept_rows import decode_rows
+from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
 from locuscore._trusted import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes

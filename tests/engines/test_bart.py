@@ -9,7 +9,7 @@ from sklearn.base import clone
 import experiment
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus
-from locuscore._calibration import conformal_rank
+from locuscore._laws.calibration import conformal_rank
 from locuscore._shared.checks import LocusWarning
 from locuscore.draws import NormalDraws, TransformedDraws
 from locuscore.metrics import pinball_loss

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from helpers import assert_close
 from locuscore import KNNGamma, Locus
-from locuscore._distribution import LossDistribution
+from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale, default_engine
 from locuscore.engines._boosting import BoostedTrees

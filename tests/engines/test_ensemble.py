@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import KNNGamma, Locus
-from locuscore._distribution import LossDistribution
+from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import WeightedDraws, average
 from locuscore.engines import Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.engines._ensemble import _crps_matrix, _smallest_on_simplex

@@ -13,9 +13,9 @@ import experiment
 from experiment import make_pool, run
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus, engines
-from locuscore._calibration import conformal_rank
 from locuscore._contracts import check_engine
-from locuscore._distribution import LossDistribution
+from locuscore._laws.calibration import conformal_rank
+from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import EnvelopeDraws, MixtureDraws, TransformedDraws
 
 pytestmark = pytest.mark.extra

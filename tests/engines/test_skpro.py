@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeRegressor
 import experiment
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus
-from locuscore._calibration import conformal_rank
-from locuscore._distribution import LossDistribution
+from locuscore._laws.calibration import conformal_rank
+from locuscore._laws.distribution import LossDistribution
 from locuscore.engines import Bagged
 
 pytestmark = pytest.mark.extra

@@ -18,8 +18,8 @@ from experiment import (
     run,
 )
 from helpers import assert_binomial
-from locuscore._calibration import conformal_rank
-from locuscore._distribution import LossDistribution
+from locuscore._laws.calibration import conformal_rank
+from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import StepDraws
 
 SIZES_AND_ALPHAS = ((9, 0.1), (9, 0.3), (19, 0.5), (39, 0.1), (39, 0.02))

@@ -7,7 +7,7 @@ import pytest
 
 from helpers import assert_binomial
 from locuscore import tune_threshold
-from locuscore._calibration import conformal_rank
+from locuscore._laws.calibration import conformal_rank
 from locuscore.report._verdict import ERROR, Accepted, coverage_claim, judge, rule_claim
 
 

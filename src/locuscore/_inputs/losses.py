@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._distribution import Support
+from locuscore._laws.distribution import Support
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import holds_text
 

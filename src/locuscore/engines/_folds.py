@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from locuscore._distribution import LossDistribution
+from locuscore._laws.distribution import LossDistribution
 from locuscore._protocols import FloatArray, IntArray
 
 MOST_ROWS = 1_000

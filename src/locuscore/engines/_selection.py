@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._calibration import calibrated_level
+from locuscore._laws.calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.seeds import seeded, spawn_seeds

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._calibration import calibrated_level
-from locuscore._distribution import LossDistribution
 from locuscore._inputs.frames import Encoder, as_array, n_rows, take_rows
 from locuscore._inputs.losses import check_support
 from locuscore._inputs.predictor import check_predictor, has_members, realised_losses
 from locuscore._inputs.signals import Listener
+from locuscore._laws.calibration import calibrated_level
+from locuscore._laws.distribution import LossDistribution
+from locuscore._laws.scores import score_function
 from locuscore._protocols import FloatArray, Rows
-from locuscore._score_functions import score_function
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import check_losses
 from locuscore.report._grid import ALPHAS

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
-from locuscore._calibration import conformal_rank, coverage_p_value
+from locuscore._laws.calibration import conformal_rank, coverage_p_value
 from locuscore._mean_loss import mean_loss_p_value
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules import FlagRule

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._codec import library_versions
+from locuscore._laws.calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._protocols import FloatArray
 from locuscore._rules import FlagRule
 from locuscore._scorer import Scorer

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from locuscore._calibration import calibrated_level, smallest_alpha
-from locuscore._distribution import LossDistribution
+from locuscore._laws.calibration import calibrated_level, smallest_alpha
+from locuscore._laws.distribution import LossDistribution
 from locuscore._protocols import FloatArray
 from locuscore._rules import Score
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from locuscore._distribution import Floor, LossDistribution, Support
+from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._protocols import FloatArray, GammaModel, LossEngine
 from locuscore._shared.numeric import row_blocks
 from locuscore.draws import floats_per_row

@@ -1,0 +1,1 @@
+"""From draws to one law per row, a calibrated level, and scores."""
