@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from locuscore import mean_loss_bound
-from locuscore._betting import FIRST, ORDERS, SHARE, Games, rejected
+from locuscore._rules.betting import FIRST, ORDERS, SHARE, Games, rejected
 
 REPORT = Path(__file__).with_name("MEAN_LOSS.md")
 REPEATS, SHOPPED, SEEDS = 1_000, 200, 20

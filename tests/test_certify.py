@@ -12,8 +12,8 @@ from locuscore import (
     certify_threshold_holm,
     certify_threshold_paper,
 )
-from locuscore._certify import paper_rows, paper_slacks
-from locuscore._sequential import allowed_bad, binomial_p_value, rows_for
+from locuscore._rules.binomial_tests import allowed_bad, binomial_p_value, rows_for
+from locuscore._rules.certify import paper_rows, paper_slacks
 from locuscore.engines import Forest, Scale
 
 ETA = DELTA = 0.1

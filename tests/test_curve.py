@@ -3,7 +3,7 @@ import pytest
 
 from helpers import assert_close
 from locuscore import operating_curve
-from locuscore._curve import _nodes
+from locuscore._rules.curve import _nodes
 from locuscore.metrics import exceedance_curve
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from locuscore import Score, certify_groups, certify_threshold
-from locuscore._sequential import rows_for
+from locuscore._rules.binomial_tests import rows_for
 
 ETA = DELTA = 0.1
 

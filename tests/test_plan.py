@@ -8,7 +8,7 @@ from scipy.stats import beta, binom
 from helpers import assert_close
 from locuscore import rows_for_bound, rows_for_certificate, rows_for_coverage
 from locuscore._laws.calibration import conformal_rank
-from locuscore._plan import _power
+from locuscore._rules.plan import _power
 
 
 def slow_power(n, eta, delta, bad_rate, acceptance):

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom
 
 from helpers import assert_close
-from locuscore._sequential import (
+from locuscore._rules.binomial_tests import (
     MOST_ROWS,
     allowed_bad,
     binomial_p_value,

@@ -4,29 +4,29 @@
 """
 
 from locuscore._archive import ArchiveError
-from locuscore._batch import BatchSelection, select_batch
-from locuscore._certify import (
-    certify_threshold,
-    certify_threshold_holm,
-    certify_threshold_paper,
-)
-from locuscore._curve import OperatingCurve, operating_curve
-from locuscore._groups import certify_groups
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._locus import Locus
-from locuscore._mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
-from locuscore._plan import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage
-from locuscore._route import (
+from locuscore._rules.batch import BatchSelection, select_batch
+from locuscore._rules.certify import (
+    certify_threshold,
+    certify_threshold_holm,
+    certify_threshold_paper,
+)
+from locuscore._rules.curve import OperatingCurve, operating_curve
+from locuscore._rules.groups import certify_groups
+from locuscore._rules.mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
+from locuscore._rules.plan import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage
+from locuscore._rules.route import (
     ExceedanceInterval,
     Routing,
     exceedance_interval,
     route,
     route_by_cost,
 )
-from locuscore._rules import (
+from locuscore._rules.rule import (
     FlagRule,
     Score,
     match_acceptance,

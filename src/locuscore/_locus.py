@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._certify import certify_threshold
 from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of, take_rows
 from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._inputs.predictor import check_predictor, n_outputs, realised_losses
@@ -16,11 +15,12 @@ from locuscore._inputs.probe import Probe
 from locuscore._inputs.signals import SignalChoice, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
-from locuscore._ladder import ties_heavily
 from locuscore._laws.calibration import calibrated_level
 from locuscore._laws.distribution import Floor
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
-from locuscore._rules import FlagRule, Score, check_score, not_from_calibration, tau_rule
+from locuscore._rules.certify import certify_threshold
+from locuscore._rules.rule import FlagRule, Score, check_score, not_from_calibration, tau_rule
+from locuscore._rules.thresholds import ties_heavily
 from locuscore._scoring import RowScores
 from locuscore._shared.checks import (
     check_loss_size,

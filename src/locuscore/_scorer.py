@@ -21,7 +21,7 @@ from locuscore._kept_rows import encode_rows
 from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules import FlagRule, Score, check_rule
+from locuscore._rules.rule import FlagRule, Score, check_rule
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.numeric import row_blocks
 from locuscore._state import decode_locus, encode_locus

@@ -24,8 +24,8 @@ from locuscore._laws.scores import (
     score_function,
 )
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
-from locuscore._route import Routing, route_by_cost
-from locuscore._rules import FlagRule, Score, check_rule
+from locuscore._rules.route import Routing, route_by_cost
+from locuscore._rules.rule import FlagRule, Score, check_rule
 from locuscore._shared.checks import LocusWarning, check_alpha, check_tau, one_tau
 
 

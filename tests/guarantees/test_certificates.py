@@ -20,7 +20,7 @@ from locuscore import (
     certify_threshold_paper,
 )
 from locuscore._laws.calibration import smallest_alpha
-from locuscore._sequential import binomial_p_value
+from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore.engines import Scale
 from locuscore.testing import GENERATORS
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom, norm
 
 from helpers import assert_binomial
-from locuscore import _betting as betting
 from locuscore import certify_mean_loss, mean_loss_bound
-from locuscore._betting import SHARE, Games, rejected, stopped
+from locuscore._rules.betting import SHARE, Games, rejected, stopped
+from locuscore._rules.rule import betting
 
 REPEATS = 4_000
 LEVELS = (0.01, 0.05, 0.1, 0.3)

@@ -20,7 +20,7 @@ from scipy.stats import hypergeom
 from locuscore._inputs.cells import Cells, row_digests
 from locuscore._inputs.frames import Schema, n_rows
 from locuscore._protocols import BoolArray, IntArray, Rows
-from locuscore._rules import FlagRule
+from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import LocusWarning
 
 Labels = Literal["y", "losses"]

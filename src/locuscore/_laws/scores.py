@@ -7,7 +7,7 @@ import numpy as np
 from locuscore._laws.calibration import calibrated_level, smallest_alpha
 from locuscore._laws.distribution import LossDistribution
 from locuscore._protocols import FloatArray
-from locuscore._rules import Score
+from locuscore._rules.rule import Score
 
 LawFunction = Callable[[LossDistribution], FloatArray]  # n laws -> (n, m)
 

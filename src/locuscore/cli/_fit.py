@@ -11,7 +11,7 @@ from rich.console import Console
 
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs.frames import as_kind
-from locuscore._rules import FlagRule
+from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import check_alpha, check_between
 from locuscore.cli._choices import (
     check_output,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._rules import FlagRule
+from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import is_missing
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules import FlagRule
+from locuscore._rules.rule import FlagRule
 from locuscore._scorer import Scorer
 
 N_TAUS = 200

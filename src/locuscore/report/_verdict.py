@@ -15,10 +15,10 @@ import numpy as np
 from scipy.special import betainc
 
 from locuscore._laws.calibration import conformal_rank, coverage_p_value
-from locuscore._mean_loss import mean_loss_p_value
 from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules import FlagRule
-from locuscore._sequential import holm
+from locuscore._rules.binomial_tests import holm
+from locuscore._rules.mean_loss import mean_loss_p_value
+from locuscore._rules.rule import FlagRule
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
 
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold

@@ -7,7 +7,7 @@ import numpy as np
 from locuscore._codec import library_versions
 from locuscore._laws.calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._protocols import FloatArray
-from locuscore._rules import FlagRule
+from locuscore._rules.rule import FlagRule
 from locuscore._scorer import Scorer
 
 LEVEL = 0.95

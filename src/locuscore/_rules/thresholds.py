@@ -7,9 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from locuscore._counts import count_sorted, counts_up_to, sorted_bad, sorted_finite, thinned
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._sequential import (
+from locuscore._rules.binomial_tests import (
     MOST_ROWS,
     allowed_bad,
     binomial_p_value,
@@ -17,6 +16,13 @@ from locuscore._sequential import (
     rows_at_rate,
     rows_for,
     sequence_end,
+)
+from locuscore._rules.threshold_counts import (
+    count_sorted,
+    counts_up_to,
+    sorted_bad,
+    sorted_finite,
+    thinned,
 )
 
 # Shares of the rows at which sequences begin, and how delta is divided. Compared over ten

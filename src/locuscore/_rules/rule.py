@@ -13,8 +13,10 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._card import card
-from locuscore._counts import (
+from locuscore._laws.calibration import conformal_rank, too_few_rows
+from locuscore._protocols import BoolArray, FloatArray, IntArray
+from locuscore._rules.card import card
+from locuscore._rules.threshold_counts import (
     check_grid,
     checked_rows,
     count_sorted,
@@ -23,8 +25,6 @@ from locuscore._counts import (
     sorted_bad,
     sorted_finite,
 )
-from locuscore._laws.calibration import conformal_rank, too_few_rows
-from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.checks import (
     as_floats,
     check_between,

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._counts import check_grid, checked_rows, record, sorted_finite
-from locuscore._ladder import (
+from locuscore._protocols import BoolArray, FloatArray
+from locuscore._rules.binomial_tests import binomial_p_value, holm
+from locuscore._rules.rule import UNNAMED, FlagRule, Score
+from locuscore._rules.threshold_counts import check_grid, checked_rows, record, sorted_finite
+from locuscore._rules.thresholds import (
     Ladder,
     Start,
     climb,
@@ -23,9 +26,6 @@ from locuscore._ladder import (
     rank_starts,
     shortfall,
 )
-from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules import UNNAMED, FlagRule, Score
-from locuscore._sequential import binomial_p_value, holm
 from locuscore._shared.checks import check_between, check_numbers, check_scores
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
