@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from archives_for_tests import forge, members_of
 from locuscore import ArchiveError
-from locuscore._archive import (
+from locuscore._archive.container import (
     FORMAT,
     array_bytes,
     read_archive,
@@ -283,7 +283,7 @@ def test_a_failed_flush_leaves_the_old_file_and_no_other(path, monkeypatch):
 
 FULL = """
 import resource, sys
-from locuscore._archive import write_archive
+from locuscore._archive.container import write_archive
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
     write_archive(sys.argv[1], {"card": "new"}, {"scorer.json": bytes(1_000_000)})
@@ -292,7 +292,7 @@ except OSError:
 """
 KILLED = """
 import os, signal, sys
-from locuscore._archive import write_atomically
+from locuscore._archive.container import write_atomically
 def write(file):
     file.write(b"half")
     file.flush()

@@ -10,7 +10,7 @@ import pytest
 
 from archives_for_tests import forge, loss_model, members_of, rows, small_scorer
 from locuscore import ArchiveError, Scorer
-from locuscore._archive import array_bytes
+from locuscore._archive.container import array_bytes
 
 pytestmark = pytest.mark.extra
 

@@ -35,7 +35,7 @@ def lightgbm():
 
 def onnx():
     from skl2onnx import to_onnx
-    from locuscore._predictor_files import read_onnx
+    from locuscore._archive.predictor_files import read_onnx
     forest = RandomForestRegressor(50, random_state=0).fit(X, y)
     return read_onnx(to_onnx(forest, X[:1].astype(np.float32)).SerializeToString())
 

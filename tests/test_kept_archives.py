@@ -10,8 +10,8 @@ import pytest
 from archives_for_tests import members_of
 from helpers import assert_close
 from locuscore import ArchiveError, Scorer
-from locuscore import _codec as codec
-from locuscore._archive import FORMAT, read_manifest
+from locuscore._archive import values as codec
+from locuscore._archive.container import FORMAT, read_manifest
 
 FOLDER = Path(__file__).parent / "archives"
 KEPT = sorted(FOLDER.glob("format_*/*.locus"))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from locuscore._lightgbm_text import canonical_lightgbm
+from locuscore._archive.lightgbm_text import canonical_lightgbm
 
 pytestmark = pytest.mark.extra
 

@@ -7,11 +7,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from archives_for_tests import rows, small_scorer
 from locuscore import ArchiveError, Scorer
-from locuscore._archive import read_manifest
+from locuscore._archive.container import read_manifest
+from locuscore._archive.packed_rows import pack, unpack
 from locuscore._inputs.cells import cells
 from locuscore._inputs.frames import Schema
 from locuscore._inputs.probe import PROBE_ROWS
-from locuscore._packed import pack, unpack
 from test_cells import frame_of_all_kinds, to_arrow, to_polars
 
 pytestmark = pytest.mark.extra

@@ -16,7 +16,7 @@ from archives_for_tests import (
     small_scorer,
 )
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer, prediction_column
-from locuscore._archive import array_bytes, read_array, read_manifest
+from locuscore._archive.container import array_bytes, read_array, read_manifest
 from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore.engines import Forest
 

@@ -52,7 +52,7 @@ from locuscore import (
     pinball,
     prediction_column,
 )
-from locuscore import _codec as codec
+from locuscore._archive import values as codec
 from locuscore.engines import Ensemble, Forest
 
 pytestmark = pytest.mark.extra
@@ -356,7 +356,7 @@ def test_a_loaded_locus_certifies_on_new_rows_only(path):
 
 
 def test_the_manifest_says_what_is_inside(path):
-    from locuscore._archive import read_manifest
+    from locuscore._archive.container import read_manifest
 
     frame, y = frame_and_target()
     scorer = small_scorer(prediction_column("day"), frame.assign(day=y), y)

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
 from locuscore import ArchiveError, Scorer
-from locuscore import _archive as container
-from locuscore._archive import array_bytes, is_signed, read_archive, read_manifest, write_archive
+from locuscore._archive import container
+from locuscore._archive.container import (
+    array_bytes,
+    is_signed,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
 from locuscore._scorer import IN_THE_MANIFEST
 
 KEY, OTHER = b"0123456789abcdef" * 2, b"x" * 32

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from archives_for_tests import rows
-from locuscore._fitted import check_fitted
-from locuscore._lightgbm_text import canonical_lightgbm
-from locuscore._trees import canonical_stochtree, check_links
+from locuscore._archive.fitted_models import check_fitted
+from locuscore._archive.lightgbm_text import canonical_lightgbm
+from locuscore._archive.trees import canonical_stochtree, check_links
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
-from locuscore._archive import ArchiveError
+from locuscore._archive.container import ArchiveError
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
 from locuscore._laws.calibration import conformal_rank

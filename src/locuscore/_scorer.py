@@ -11,20 +11,20 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._archive import ArchiveError, checked, read_archive, write_archive
-from locuscore._codec import Reader, Writer, library_versions
+from locuscore._archive.container import ArchiveError, checked, read_archive, write_archive
+from locuscore._archive.estimator import decode_locus, encode_locus
+from locuscore._archive.kept_rows import encode_rows
+from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of, predict
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
-from locuscore._kept_rows import encode_rows
 from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.rule import FlagRule, Score, check_rule
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.numeric import row_blocks
-from locuscore._state import decode_locus, encode_locus
 
 Role = Literal["prediction", "bound", "score", "flag"]
 IN_THE_MANIFEST = {

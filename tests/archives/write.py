@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 
 from locuscore import KNNGamma, Locus, Scorer, pinball, prediction_column
-from locuscore._archive import FORMAT
+from locuscore._archive.container import FORMAT
 from locuscore.engines import (
     BART,
     MDN,

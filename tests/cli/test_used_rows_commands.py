@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 
 from cli_for_tests import fails, homes, run, write
 from locuscore.__main__ import main
-from locuscore._archive import read_manifest
+from locuscore._archive.container import read_manifest
 
 pytestmark = pytest.mark.extra
 KEPT = Path(__file__).parents[1] / "archives" / "format_1" / "forest.locus"

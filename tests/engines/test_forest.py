@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestRegressor
 
 from locuscore import KNNGamma, Locus
-from locuscore._codec import Reader, Writer, library_versions
+from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._laws.calibration import coverage_law
 from locuscore.engines import Forest, _forest
 from locuscore.engines._forest import _out_of_bag_error

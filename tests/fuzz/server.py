@@ -58,9 +58,9 @@ def import_everything():
     import lightgbm  # noqa: F401 - so that no try imports it
     import pandas as pd
 
-    from locuscore._codec import _CLASSES, _find, library_versions
+    from locuscore._archive.formats import import_skops
+    from locuscore._archive.values import _CLASSES, _find, library_versions
     from locuscore._inputs.frames import as_batch
-    from locuscore._trusted import import_skops
 
     for name in _CLASSES.keys() - {"MDN", "Trained"}:
         _find(name)

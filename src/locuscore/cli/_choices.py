@@ -6,9 +6,9 @@ from typing import Any
 import typer
 
 from locuscore import engines, pinball
-from locuscore._archive import signing_key
+from locuscore._archive.container import signing_key
+from locuscore._archive.predictor_files import imported_object, load_predictor
 from locuscore._inputs.losses import Loss, resolve_loss
-from locuscore._predictor_files import imported_object, load_predictor
 from locuscore._scorer import Scorer
 from locuscore.cli._options import ENGINES, LOSSES
 

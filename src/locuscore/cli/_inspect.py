@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from locuscore._archive import checked, is_signed, read_archive
+from locuscore._archive.container import checked, is_signed, read_archive
 from locuscore._scorer import check_manifest
 from locuscore.cli._choices import chosen_key
 from locuscore.cli._options import Archive, Debug, Json, KeyFile, Quiet

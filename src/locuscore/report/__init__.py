@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._archive import write_atomically
+from locuscore._archive.container import write_atomically
 from locuscore._inputs.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import check_same_order

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._codec import library_versions
+from locuscore._archive.values import library_versions
 from locuscore._inputs.frames import as_array, as_batch, n_rows
 from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._codec import library_versions
+from locuscore._archive.values import library_versions
 from locuscore._laws.calibration import conformal_rank, coverage_law, too_few_rows
 from locuscore._protocols import FloatArray
 from locuscore._rules.rule import FlagRule

@@ -12,7 +12,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._archive import read_manifest
+from locuscore._archive.container import read_manifest
 from locuscore._inputs.frames import as_frame
 from locuscore._scorer import Scorer
 from locuscore.service._rows import Columns, as_kind

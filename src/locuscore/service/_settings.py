@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from locuscore._archive import signing_key
+from locuscore._archive.container import signing_key
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive import checked
+from locuscore._archive.container import checked
+from locuscore._archive.formats import read_skops
 from locuscore._inputs.frames import as_frame, column
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require
-from locuscore._trusted import read_skops
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 ONNX_TYPES = {

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from locuscore._archive import ArchiveError
-from locuscore._codec import Reader, Writer
+from locuscore._archive.container import ArchiveError
+from locuscore._archive.formats import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
+from locuscore._archive.kept_rows import decode_rows
+from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.frames import Encoder, Schema
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.signals import Listener, Signals
-from locuscore._kept_rows import decode_rows
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
-from locuscore._trusted import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "

@@ -41,7 +41,7 @@ from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 from sklearn.utils import check_array
 
-from locuscore._trees import check_links
+from locuscore._archive.trees import check_links
 
 FORESTS = (
     ExtraTreesClassifier,

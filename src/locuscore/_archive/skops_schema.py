@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive import LARGEST_ITEM, ArchiveError, array_header, plain_zip
+from locuscore._archive.container import LARGEST_ITEM, ArchiveError, array_header, plain_zip
 
 Node = dict[str, Any]
 

@@ -18,16 +18,16 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 
 from locuscore import engines
-from locuscore._archive import ArchiveError, array_bytes, read_array
-from locuscore._fitted import limit_jobs
-from locuscore._trees import canonical_stochtree
-from locuscore._trusted import (
+from locuscore._archive.container import ArchiveError, array_bytes, read_array
+from locuscore._archive.fitted_models import limit_jobs
+from locuscore._archive.formats import (
     is_lightgbm,
     lightgbm_parts,
     read_lightgbm,
     read_skops,
     skops_bytes,
 )
+from locuscore._archive.trees import canonical_stochtree
 
 # What scoring reads of each class. Parameters that are plain values are kept as well.
 _FIELDS = {

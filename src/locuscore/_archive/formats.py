@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
-from locuscore._archive import ArchiveError
-from locuscore._fitted import check_fitted
-from locuscore._lightgbm_text import canonical_lightgbm
+from locuscore._archive.container import ArchiveError
+from locuscore._archive.fitted_models import check_fitted
+from locuscore._archive.lightgbm_text import canonical_lightgbm
+from locuscore._archive.skops_schema import SkopsFile
+from locuscore._archive.widths import check_widths
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.optional import require
-from locuscore._skops_schema import SkopsFile
-from locuscore._widths import check_widths
 
 # Classes of which an object may be made and filled with attributes.
 _OBJECTS = {

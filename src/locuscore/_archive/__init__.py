@@ -1,0 +1,1 @@
+"""The file behind `Scorer.save`: nothing in it is executed or unpickled."""
