@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import norm
 
 from helpers import assert_binomial, assert_close
-from locuscore._generators import GENERATORS
+from locuscore.testing._generators import GENERATORS
 
 ALPHAS = (0.01, 0.1, 0.3, 0.6, 0.9)
 EVERY = pytest.mark.parametrize("name", GENERATORS)

@@ -6,9 +6,9 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
-from locuscore._contracts import check_engine
 from locuscore.draws import NormalDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.testing._contracts import check_engine
 
 
 def boosted(**parameters):

@@ -13,10 +13,10 @@ import experiment
 from experiment import make_pool, run
 from helpers import assert_binomial, assert_close
 from locuscore import KNNGamma, Locus, engines
-from locuscore._contracts import check_engine
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import EnvelopeDraws, MixtureDraws, TransformedDraws
+from locuscore.testing._contracts import check_engine
 
 pytestmark = pytest.mark.extra
 ALPHAS = np.linspace(0.05, 0.5, 10)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from locuscore import Locus
-from locuscore._generators import GENERATORS
+from locuscore.testing._generators import GENERATORS
 
 EVERY = pytest.mark.parametrize("name", GENERATORS)
 ALPHA = 0.1

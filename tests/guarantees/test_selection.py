@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_close
-from locuscore._generators import GENERATORS
+from locuscore.testing._generators import GENERATORS
 
 EVERY = pytest.mark.parametrize("name", GENERATORS)
 SHARES = (0.01, 0.1, 0.5, 0.9)  # of rows accepted, which set the tolerances

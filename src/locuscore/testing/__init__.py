@@ -1,6 +1,6 @@
 """For authors of engines and for simulations: data with known truth, and the engine contract."""
 
-from locuscore._contracts import check_engine
-from locuscore._generators import GENERATORS, Generator
+from locuscore.testing._contracts import check_engine
+from locuscore.testing._generators import GENERATORS, Generator
 
 __all__ = ["GENERATORS", "Generator", "check_engine"]
