@@ -10,7 +10,7 @@ from scipy.stats import beta, binom
 
 import locuscore
 from locuscore.__main__ import main
-from locuscore._demo_measure import Setting, example_rows, summary
+from locuscore.demo._measure import Setting, example_rows, summary
 
 pytestmark = pytest.mark.extra
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from locuscore import plots
-from locuscore._demo_measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore._scorer import Scorer
 from locuscore._shared.optional import require
+from locuscore.demo._measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore.report import report
 
 __all__ = [
