@@ -91,7 +91,7 @@ service-load: .venv/.dev
 
 # 20,000 forged archives, each in a process of its own: a quarter of an hour on one core.
 fuzz: .venv/.dev
-	$(TEST_THREADS) PYTHONPATH=tests $(BIN)/python benchmarks/fuzz_archives.py
+	$(TEST_THREADS) PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/fuzz_archives.py
 
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench

@@ -11,62 +11,26 @@ import locuscore
 
 PACKAGE = Path(locuscore.__file__).parent
 
-# A module may import modules of lower layers only; within a layer nobody imports a neighbour.
+# Folders and modules may import what stands on a lower line only; on one line nobody imports a
+# neighbour. Inside a folder modules import each other freely, but in no circle.
 LAYERS = [
     {"_protocols"},
-    {
-        "_validation",
-        "_random",
-        "_optional",
-        "_card",
-        "_plain",
-        "_split",
-        "_zones",
-        "_archive",
-        "_fork",
-        "_trees",
-    },
-    {
-        "_numeric",
-        "_calibration",
-        "_counts",
-        "_sequential",
-        "metrics",
-        "_fitted",
-        "_lightgbm_text",
-        "_skops_schema",
-        "_widths",
-    },
-    {"_batch", "_betting", "_trusted", "_curve", "draws", "_plan", "_route", "_rules"},
-    {"_distribution", "_ladder", "_mean_loss"},
-    {"_losses", "_loss_model", "_frames", "_gamma", "_certify", "_score_functions"},
-    {"_cells", "_groups", "_predictor", "_unseen"},
-    {"_packed", "_probe", "_signals", "_used_rows"},
-    {"engines"},
-    {"_codec", "_scoring"},
+    {"_shared"},
+    {"draws", "metrics"},
+    {"_laws"},
+    {"engines", "_rules"},
+    {"_inputs"},
+    {"_scoring"},
     {"_locus"},
-    {"_kept_rows"},
-    {"_state"},
+    {"_archive"},
     {"_scorer"},
-    {"_generators", "_contracts", "_predictor_files", "datasets"},
-    {"__init__", "testing", "_demo_measure", "plots", "report", "spark"},
+    {"datasets", "testing"},
+    {"__init__", "plots", "report", "spark"},
     {"demo", "service"},
     {"cli"},
     {"__main__"},
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
-ENGINES_MAY_IMPORT = {
-    "_calibration",
-    "_distribution",
-    "draws",
-    "_numeric",
-    "_optional",
-    "_protocols",
-    "_random",
-    "_validation",
-    "engines",
-    "metrics",
-}
 OPTIONAL = [
     "fastapi",
     "lightgbm",
@@ -92,7 +56,7 @@ OPTIONAL = [
 
 
 def module_of(path):
-    """Top-level module of a file: all engines count as one."""
+    """Folder of a file, or its own name at the top."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
@@ -117,8 +81,6 @@ def imported(source):
 
 def back_edges(module, source):
     allowed = {name for name in LEVEL if LEVEL[name] < LEVEL[module]} | {module}
-    if module == "engines":
-        allowed &= ENGINES_MAY_IMPORT
     return {(module, target) for target in imported(source) - allowed}
 
 

@@ -20,7 +20,7 @@ from locuscore.__main__ import main
 
 pytestmark = pytest.mark.extra
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 REFERENCE = ROOT / "docs" / "reference"
 LINKED = [

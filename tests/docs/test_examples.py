@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.extra
 
-FOLDER = Path(__file__).parents[1] / "examples"
+FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(FOLDER.glob("plot_*.py"))
 
 

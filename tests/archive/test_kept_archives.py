@@ -13,7 +13,7 @@ from locuscore import ArchiveError, Scorer
 from locuscore._archive import values as codec
 from locuscore._archive.container import FORMAT, read_manifest
 
-FOLDER = Path(__file__).parent / "archives"
+FOLDER = Path(__file__).parents[1] / "archives"
 KEPT = sorted(FOLDER.glob("format_*/*.locus"))
 NAMES = {
     "auto",

@@ -24,6 +24,6 @@ def assert_binomial(successes, trials, probability, alternative="two-sided"):
 
 def shown_block(page, words):
     """Return the block of a page of docs/ that is not run as it stands and holds these words."""
-    text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
     (block,) = [b for b in re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S) if words in b]
     return block

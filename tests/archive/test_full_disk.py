@@ -20,7 +20,7 @@ MOUNT = 'mount -t tmpfs -o size=1m tmpfs "$0" && exec "$@"'
 def on_a_small_disk(folder, script, *arguments):
     """Run a script that finds a disk of one megabyte in place of a folder."""
     command = [sys.executable, "-c", script, folder, *arguments]
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    path = os.pathsep.join([*sys.path])
     return subprocess.run(
         [*ALONE, "sh", "-c", MOUNT, *map(str, [folder, *command])],
         env={**os.environ, "PYTHONPATH": path},

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from test_cells import frame_of_all_kinds, to_arrow, to_polars
 
 from archives_for_tests import rows, small_scorer
 from locuscore import ArchiveError, Scorer
@@ -12,7 +13,6 @@ from locuscore._archive.packed_rows import pack, unpack
 from locuscore._inputs.cells import cells
 from locuscore._inputs.frames import Schema
 from locuscore._inputs.probe import PROBE_ROWS
-from test_cells import frame_of_all_kinds, to_arrow, to_polars
 
 pytestmark = pytest.mark.extra
 
