@@ -101,10 +101,10 @@ def test_imports_point_one_way(path):
     [
         ("draws", "from locuscore._locus import Locus"),
         ("draws", "import locuscore._laws.distribution"),
-        ("_losses", "from locuscore import Locus"),
-        ("_validation", "def f():\n    from locuscore._inputs.frames import as_rows"),
+        ("_inputs", "from locuscore import Locus"),
+        ("_shared", "def f():\n    from locuscore._inputs.frames import as_rows"),
         ("engines", "from locuscore._inputs.signals import fit_signals"),
-        ("_random", "from locuscore._shared.optional import require"),
+        ("_rules", "from locuscore.engines import Forest"),
     ],
 )
 def test_a_back_edge_would_be_noticed(module, source):

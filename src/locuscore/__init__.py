@@ -8,6 +8,7 @@ from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
+from locuscore._laws.scores import Score
 from locuscore._locus import Locus
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certify import (
@@ -26,14 +27,7 @@ from locuscore._rules.route import (
     route,
     route_by_cost,
 )
-from locuscore._rules.rule import (
-    FlagRule,
-    Score,
-    match_acceptance,
-    tau_rule,
-    tune_alpha,
-    tune_threshold,
-)
+from locuscore._rules.rule import FlagRule, match_acceptance, tau_rule, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
 

@@ -17,9 +17,10 @@ from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
 from locuscore._laws.calibration import calibrated_level
 from locuscore._laws.distribution import Floor
+from locuscore._laws.scores import Score, check_score, not_from_calibration
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules.certify import certify_threshold
-from locuscore._rules.rule import FlagRule, Score, check_score, not_from_calibration, tau_rule
+from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.thresholds import ties_heavily
 from locuscore._scoring import RowScores
 from locuscore._shared.checks import (

@@ -20,9 +20,10 @@ from locuscore._inputs.predictor import check_predictor, classes_of, predict
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._laws.calibration import conformal_rank, too_few_rows
+from locuscore._laws.scores import Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules.rule import FlagRule, Score, check_rule
+from locuscore._rules.rule import FlagRule, check_rule
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.numeric import row_blocks
 

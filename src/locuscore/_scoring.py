@@ -18,6 +18,7 @@ from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._laws.loss_model import LossModel
 from locuscore._laws.scores import (
     LawFunction,
+    Score,
     bounds,
     exceedances,
     probabilities,
@@ -25,7 +26,7 @@ from locuscore._laws.scores import (
 )
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules.route import Routing, route_by_cost
-from locuscore._rules.rule import FlagRule, Score, check_rule
+from locuscore._rules.rule import FlagRule, check_rule
 from locuscore._shared.checks import LocusWarning, check_alpha, check_tau, one_tau
 
 

@@ -5,9 +5,10 @@ import pytest
 
 from helpers import assert_close
 from locuscore import certify_mean_loss, mean_loss_bound, mean_loss_p_value
+from locuscore._laws.scores import Score
 from locuscore._rules.betting import SHARE, TOP, Games, rejected
 from locuscore._rules.mean_loss import _start, _thresholds
-from locuscore._rules.rule import FlagRule, Score
+from locuscore._rules.rule import FlagRule
 
 
 def test_rejections_are_nested_in_level_and_mean(rng):

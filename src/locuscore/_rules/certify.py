@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import binomial_p_value, holm
-from locuscore._rules.rule import UNNAMED, FlagRule, Score
+from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import check_grid, checked_rows, record, sorted_finite
 from locuscore._rules.thresholds import (
     Ladder,

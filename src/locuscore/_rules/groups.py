@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, IntArray
 from locuscore._rules.binomial_tests import rows_for
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
-from locuscore._rules.rule import UNNAMED, FlagRule, Score
+from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.checks import check_between, check_same_order, is_missing
 

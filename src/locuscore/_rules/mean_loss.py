@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from locuscore._laws.scores import Score
 from locuscore._protocols import FloatArray
 from locuscore._rules.betting import Games, generator, p_values, rows_without_loss, upper_bound
 from locuscore._rules.binomial_tests import fixed_sequence
-from locuscore._rules.rule import FlagRule, Score
+from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import (
     check_between,
     check_count,

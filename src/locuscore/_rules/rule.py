@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._laws.calibration import conformal_rank, too_few_rows
+from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules.card import card
 from locuscore._rules.threshold_counts import (
@@ -39,92 +40,7 @@ from locuscore._shared.checks import (
 from locuscore._shared.json_values import frozen, plain, restored
 from locuscore._shared.optional import require
 
-ScoreKind = Literal["bound", "exceedance", "tail", "other"]
 Standing = Literal["theorem", "certificate", "heuristic"]
-
-
-@dataclass(frozen=True)
-class Score:
-    """The number a rule thresholds, with the alpha or tau it was computed at.
-
-    `Score.bound(alpha)` is `Locus.loss_bound`, `Score.exceedance(tau)` is `Locus.exceedance`,
-    `Score.tail(tau)` is the uncalibrated ``loss_dist(X).sf(tau)``, and `Score.other(name)` anything
-    else, such as an outlier score. Small values are safe in all of them.
-    """
-
-    kind: ScoreKind
-    alpha: float | None = None
-    tau: float | None = None
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(ScoreKind):
-            raise ValueError(f"a score is one of {get_args(ScoreKind)}; got {self.kind!r}.")
-        if not isinstance(self.name, str):
-            raise TypeError(f"the name of a score is text; got {self.name!r}.")
-        has = {"alpha": self.alpha is not None, "tau": self.tau is not None, "name": self.name > ""}
-        belongs = {"bound": "alpha", "exceedance": "tau", "tail": "tau", "other": "name"}[self.kind]
-        wrong = [key for key, given in has.items() if given and key != belongs]
-        if wrong or not (has[belongs] or belongs == "name"):
-            raise ValueError(f"a score of kind {self.kind!r} has {belongs} and nothing else.")
-        if self.alpha is not None:
-            object.__setattr__(self, "alpha", one_alpha(self.alpha))
-        if self.tau is not None:
-            object.__setattr__(self, "tau", one_tau(self.tau))
-
-    @classmethod
-    def bound(cls, alpha: float) -> Self:
-        """The calibrated loss bound at alpha."""
-        return cls("bound", alpha=one_alpha(alpha))
-
-    @classmethod
-    def exceedance(cls, tau: float) -> Self:
-        """The calibrated exceedance at tau."""
-        return cls("exceedance", tau=one_tau(tau))
-
-    @classmethod
-    def tail(cls, tau: float) -> Self:
-        """The predictive law's own probability of a loss above tau, a function of D1 alone."""
-        return cls("tail", tau=one_tau(tau))
-
-    @classmethod
-    def other(cls, name: str) -> Self:
-        """A score that does not come from a `Locus`."""
-        return cls("other", name=name)
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "bound":
-                return f"loss bound at alpha = {self.alpha:g}"
-            case "exceedance":
-                return f"exceedance at tau = {self.tau:g}"
-            case "tail":
-                return f"tail probability at tau = {self.tau:g}"
-            case _:
-                return self.name or "your own score"
-
-
-UNNAMED = Score.other("")
-
-
-def check_score(of: Any) -> Score:
-    """Return a score; its name alone does not say at which alpha or tau."""
-    if not isinstance(of, Score):
-        raise TypeError(f"of must be a Score, such as Score.tail(tau); got {of!r}.")
-    return of
-
-
-def not_from_calibration(score: Score) -> str:
-    """Say why the calibration rows of a Locus cannot certify this score."""
-    if score.kind == "other":
-        return (
-            f"a Locus cannot compute {score}; pass its values to certify_threshold, with the "
-            "losses of rows that had no part in it."
-        )
-    return (
-        f"the {score} has its level from the calibration rows, so they cannot certify it; "
-        "leave `of` out to certify the raw tail probability, or pass fresh X and y."
-    )
 
 
 @dataclass(frozen=True, eq=False)

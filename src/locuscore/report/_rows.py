@@ -9,8 +9,8 @@ import numpy as np
 
 from locuscore._inputs.frames import as_frame, column, column_names, n_rows, take_rows
 from locuscore._inputs.predictor import predict
+from locuscore._laws.scores import Score
 from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._rules.rule import Score
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import is_missing
 from locuscore.report._laws import Block
