@@ -19,13 +19,13 @@ from locuscore import (
     KNNGamma,
     Locus,
     LocusWarning,
-    _numeric,
-    _signals,
     pinball,
     prediction_column,
 )
+from locuscore._inputs import signals as signals_module
 from locuscore._inputs.frames import Encoder
 from locuscore._laws.calibration import calibrated_level
+from locuscore._shared import numeric
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 
@@ -319,7 +319,7 @@ def test_calibration_rows_never_reach_engine_gamma_or_encoder(data, monkeypatch)
         def __deepcopy__(self, memo):
             return self
 
-    monkeypatch.setattr(_signals, "Encoder", SpyEncoder)
+    monkeypatch.setattr(signals_module, "Encoder", SpyEncoder)
     engine = FirstSignalNormal(seen, n_draws=3)
     locus = quick(engine=engine, gamma=SpyGamma()).fit(X, y)
     (fitted_on,) = [S for method, S in seen if method == "fit"]
@@ -483,8 +483,8 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
 
     locus = quick(g, engine=FirstSignalNormal(seen, n_draws=4), gamma=None).fit(X, y)
     bounds, exceedance = locus.loss_bound(X, [0.5, 0.1]), locus.exceedance(X, 1.0)
-    monkeypatch.setattr(_numeric, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
-    monkeypatch.setattr(_signals, "MOST_ROWS_AT_ONCE", 11)
+    monkeypatch.setattr(numeric, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
+    monkeypatch.setattr(signals_module, "MOST_ROWS_AT_ONCE", 11)
     seen.clear()
     asked.clear()
     assert_close(locus.loss_bound(X, [0.5, 0.1]), bounds, rtol=1e-9)

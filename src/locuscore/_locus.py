@@ -8,16 +8,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of, take_rows
+from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of
 from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
-from locuscore._inputs.predictor import check_predictor, n_outputs, realised_losses
-from locuscore._inputs.probe import Probe
+from locuscore._inputs.outputs import Outputs, realised_losses
+from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore._inputs.signals import SignalChoice, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
-from locuscore._laws.calibration import calibrated_level
+from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
-from locuscore._laws.scores import Score, check_score, not_from_calibration
+from locuscore._laws.scores import Score, check_score
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules.certify import certify_threshold
 from locuscore._rules.rule import FlagRule, tau_rule
@@ -83,6 +84,8 @@ class Locus(RowScores, BaseEstimator):
         The fitted parts.
     selection_
         How the engines compared on D1, for ``engine="auto"``; otherwise None.
+    calibration_
+        What D2 taught: turns tails into a level per row (`MarginalCalibration`).
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
@@ -146,7 +149,7 @@ class Locus(RowScores, BaseEstimator):
         return type(self)(predictor, **{k: clone(v, safe=False) for k, v in params.items()})
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "tails_")
+        return "calibration_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,8 +164,9 @@ class Locus(RowScores, BaseEstimator):
         check_predictor(self.predictor)
         self._resolve()
         self.target_name_ = name_of(y)
-        z = realised_losses(self.loss_, self.predictor_, X, y)
-        return self._fit(X, z, as_array(y), "y")
+        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        z = realised_losses(self.loss_, outputs, y)
+        return self._fit(outputs, z, as_array(y), "y")
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
         """Fit from losses that were logged with their rows; no predictor or loss is called.
@@ -177,7 +181,8 @@ class Locus(RowScores, BaseEstimator):
         self._resolve()
         self.target_name_ = None
         losses = check_losses(as_array(z), n_rows(X), "z")
-        return self._fit(X, losses, losses, "losses")
+        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        return self._fit(outputs, losses, losses, "losses")
 
     def tau_rule(self, tau: float, alpha: float) -> FlagRule:
         """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
@@ -185,8 +190,7 @@ class Locus(RowScores, BaseEstimator):
         See `locuscore.tau_rule`.
         """
         check_is_fitted(self)
-        level = calibrated_level(self.tails_, one_alpha(alpha))
-        return tau_rule(tau, alpha, n_calibration=len(self.tails_), level=level)
+        return tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
 
     def certify(
         self,
@@ -222,17 +226,17 @@ class Locus(RowScores, BaseEstimator):
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
         if X is not None and y is not None:
-            values, z = as_array(self.scores(X, chosen)), as_array(self.losses(X, y))
+            if chosen.alpha is not None:
+                self._warn_if_too_few(chosen.alpha)
+            values, z = self._scores_and_losses(X, y, chosen)
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
-        elif chosen.kind == "tail" and chosen.tau is not None:
-            check_reference(self.used_rows_, self.schema_, reference)
-            model, z = self.loss_model_, self.calibration_losses_
-            values = model.survival(self.calibration_signals_, chosen.tau)
-            known = model.survival(self.reference_signals_, chosen.tau)
-            other = known if other is None and ties_heavily(known) else other
         else:
-            raise ValueError(not_from_calibration(chosen))
+            model, z = self.loss_model_, self.calibration_losses_
+            values = chosen.before_calibration(model, self.calibration_signals_)
+            check_reference(self.used_rows_, self.schema_, reference)
+            known = chosen.before_calibration(model, self.reference_signals_)
+            other = known if other is None and ties_heavily(known) else other
         rule = certify_threshold(
             values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
         )
@@ -249,17 +253,17 @@ class Locus(RowScores, BaseEstimator):
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
-    def _fit(self, X: Rows, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
+    def _fit(self, outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
         check_loss_size(check_support(z, self.support_))
         split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
-        self.fit_rows_, self.calibration_rows_ = split_rows(
-            len(z), self.calibration_size, split_seed
-        )
-        X_fit, z_fit = take_rows(X, self.fit_rows_), z[self.fit_rows_]
-        self.signals_ = fit_signals(self.signals, self.predictor_, X_fit)
-        self.n_outputs_ = n_outputs(self.predictor_, X_fit)
-        self.probe_ = Probe.of(self.predictor_, X_fit, part_seed)
-        S_fit = self.signals_(X_fit)
+        split = split_rows(len(z), self.calibration_size, split_seed)
+        self.fit_rows_, self.calibration_rows_ = split
+        on_fit, on_cal = (outputs.take(rows) for rows in split)
+        z_fit, z_cal = (z[rows] for rows in split)
+        self.signals_ = fit_signals(self.signals, on_fit)
+        S_fit = self.signals_(on_fit)
+        few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
+        self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
         self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = resolve_engine(self.engine)
@@ -267,12 +271,8 @@ class Locus(RowScores, BaseEstimator):
         self.engine_.fit(S_fit, z_fit)
         self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
-        self._calibrate(take_rows(X, self.calibration_rows_), z[self.calibration_rows_])
-        split = self.fit_rows_, self.calibration_rows_
-        self.used_rows_: UsedRows | None = UsedRows.of(X, labels, kind, split, self.tails_)
+        self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
+        tails = np.sort(self.loss_model_.tails(self.calibration_signals_, z_cal))
+        self.calibration_ = MarginalCalibration(tails)
+        self.used_rows_: UsedRows | None = UsedRows.of(outputs.X, labels, kind, split, tails)
         return self
-
-    def _calibrate(self, X_cal: Rows, z_cal: FloatArray) -> None:
-        self.calibration_losses_ = z_cal
-        self.calibration_signals_ = np.vstack([S for _, S in self.signals_.blocks(X_cal)])
-        self.tails_ = np.sort(self.loss_model_.tails(self.calibration_signals_, z_cal))

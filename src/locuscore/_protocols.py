@@ -1,9 +1,11 @@
-"""The three things a newcomer plugs in, as types. Read this file first.
+"""The things a newcomer plugs in, as types. Read this file first.
 
 An engine models the loss on D1 and returns, for rows of signals, a stack of laws (`LossDraws`).
-Everything after that (averaging, envelope, calibration, rules) sees the laws only.
+Everything after that (averaging, envelope, calibration, rules) sees the laws only. A calibration
+turns the tails of D2 into the level at which the law of each row is inverted.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -57,6 +59,51 @@ class GammaModel(Protocol):
 
     def predict(self, S: FloatArray) -> FloatArray:
         """Trimming level in (0, 1) for each row."""
+
+
+class Calibration(Protocol):
+    """What D2 taught: the level at which the law of each row is inverted.
+
+    `rows` has one entry per row, such as the code of its group, computed once by `reads` from the
+    rows X; None where `reads` is None. Levels shared by all rows have the shape of `alpha`;
+    levels per row have one axis more, in front.
+    """
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+
+    @property
+    def tails(self) -> FloatArray:
+        """``P(Z >= z | x)`` of the calibration rows, ascending."""
+
+    @property
+    def reads(self) -> "Callable[[Rows], np.ndarray] | None":
+        """Turns rows into their entries; None where all rows are treated alike."""
+
+    def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
+        """Survival level whose upper inverse is the bound at `alpha`."""
+
+    def smallest_alpha(self, survival: FloatArray, rows: np.ndarray | None) -> FloatArray:
+        """Smallest alpha whose bound is at most tau, from ``P(Z > tau | x)``, shape (n, m)."""
+
+    def too_few(self, alpha: float, top: float | None = None) -> str | None:
+        """Say that no bound at `alpha` is finite, and how many rows would do; None if one is.
+
+        `top` is that of the support, where it is known.
+        """
+
+    def coverage_law(self, alpha: float, n_new: int) -> Any:
+        """Law of the number of `n_new` rows within their bound; None where it is not known."""
+
+    def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
+        """p-value of "the promise holds" when so many are covered; None without a law."""
+
+    def rule_facts(self, alpha: float) -> dict[str, Any]:
+        """What `tau_rule` puts on its card: ``n_calibration``, and ``level`` if there is one."""
+
+    def sentence(self, alphas: Sequence[float]) -> str:
+        """What is promised of the bounds at these alphas."""
 
 
 # Frames, arrays, sparse matrices: whatever the predictor accepts.

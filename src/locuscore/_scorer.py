@@ -16,11 +16,10 @@ from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
-from locuscore._inputs.predictor import check_predictor, classes_of, predict
+from locuscore._inputs.predictor import check_predictor, classes_of
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
-from locuscore._laws.calibration import conformal_rank, too_few_rows
-from locuscore._laws.scores import Score
+from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.rule import FlagRule, check_rule
@@ -120,7 +119,7 @@ class Scorer:
         if len(set(alphas)) < len(alphas):
             raise ValueError(f"each alpha is one column; got {alphas}.")
         object.__setattr__(self, "alphas", alphas)
-        if self.rule is not None and check_rule(self.rule).score.kind == "other":
+        if self.rule is not None and isinstance(check_rule(self.rule).score, OtherScore):
             raise ValueError(
                 f"the rule thresholds {self.rule.score}, which a Locus cannot compute; a Scorer "
                 "needs a rule on its bound, exceedance or tail."
@@ -158,12 +157,7 @@ class Scorer:
         """What is guaranteed: the rule's card, or without a rule one sentence on the bounds."""
         if self.rule is not None:
             return str(self.rule)
-        shares = ", ".join(f"{alpha:g}" for alpha in self.alphas)
-        return (
-            f"Over new rows exchangeable with the {len(self.locus.tails_)} calibration rows, the "
-            f"loss exceeds its bound for at most the share alpha = {shares}, on average over the "
-            "draw of these rows (Theorem 1)."
-        )
+        return self.locus.calibration_.sentence(self.alphas)
 
     def save(self, path: str | Path, *, key: bytes | None = None, keep_rows: bool = True) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
@@ -254,7 +248,7 @@ class Scorer:
             "card": self.card,
             "columns": self.column_names,
             "alphas": list(self.alphas),
-            "n_calibration": len(locus.tails_),
+            "n_calibration": locus.calibration_.n,
             "loss": locus.loss_.name,
             "engine": type(locus.engine_).__name__,
             "predictor": type(locus.predictor_).__name__,
@@ -318,26 +312,23 @@ class Scorer:
         wanted = [Score.bound(alpha) for alpha in self.alphas]
         wanted += [] if self.rule is None else [self.rule.score]
         predictions, values = self.locus.joint_scores(X, wanted)
-        return self._predictions(X, predictions) | self._scores(values)
+        return self.prediction_columns(predictions) | self._scores(values)
 
-    def _predictions(self, X: Rows, known: FloatArray | None) -> dict[str, np.ndarray]:
-        if known is not None:
-            return {"prediction": known}
+    def prediction_columns(self, known: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Return the columns of predictions, given g(x); None where there are no rows."""
         predictor = self.locus.predictor_
         if predictor is None:
             return {}
         classes = classes_of(predictor)
-        if n_rows(X):
-            values = predict(predictor, X)
-        else:  # most predictors refuse to predict nothing
+        if known is None:  # no rows, and most predictors refuse to predict nothing
             n = self.locus.n_outputs_
             shape = 0 if n < 2 else (0, n)
-            values = np.empty(shape, dtype=None if classes is None else np.asarray(classes).dtype)
-        if classes is None and values.dtype.kind in "biuf":
-            values = values.astype(np.float64)
-        if values.ndim == 1:
-            return {"prediction": values}
-        return {f"prediction_{j}": column for j, column in enumerate(values.T)}
+            known = np.empty(shape, dtype=None if classes is None else np.asarray(classes).dtype)
+        if classes is None and known.dtype.kind in "biuf":
+            known = known.astype(np.float64)
+        if known.ndim == 1:
+            return {"prediction": known}
+        return {f"prediction_{j}": column for j, column in enumerate(known.T)}
 
     def _scores(self, values: FloatArray) -> dict[str, np.ndarray]:
         columns = dict(zip(numbered("bound", np.array(self.alphas)), values.T, strict=False))
@@ -360,9 +351,8 @@ class Scorer:
             self.locus.probe_.check(self.locus.predictor_)
 
     def _warn_if_too_few(self) -> None:
-        n, smallest = len(self.locus.tails_), min(self.alphas)
-        if conformal_rank(n, smallest) > n:
-            text = too_few_rows(n, smallest, self.locus.support_.high)
+        text = self.locus.calibration_.too_few(min(self.alphas), self.locus.support_.high)
+        if text is not None:
             warnings.warn(text, LocusWarning, stacklevel=4)
 
 

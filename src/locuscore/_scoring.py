@@ -1,7 +1,8 @@
 """What a fitted Locus says of new rows: bounds, levels, probabilities, and any score."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,40 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from locuscore._inputs.frames import Schema, as_array, as_rows, like_rows, n_rows, numbered
 from locuscore._inputs.losses import Loss, check_support
-from locuscore._inputs.predictor import check_predictor, realised_losses
+from locuscore._inputs.outputs import Outputs, realised_losses
+from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.signals import Signals
 from locuscore._inputs.unseen import unseen_said_once
-from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._laws.loss_model import LossModel
-from locuscore._laws.scores import (
-    LawFunction,
-    Score,
-    bounds,
-    exceedances,
-    probabilities,
-    score_function,
-)
-from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
+from locuscore._laws.scores import ProbabilityScore, Score, evaluate
+from locuscore._protocols import Calibration, FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, check_rule
-from locuscore._shared.checks import LocusWarning, check_alpha, check_tau, one_tau
+from locuscore._shared.checks import (
+    LocusWarning,
+    check_alpha,
+    check_same_order,
+    check_targets,
+    check_tau,
+    one_tau,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Consecutive rows: what g says of them, their signals, and what calibration reads of them."""
+
+    start: int  # position of the first row
+    outputs: Outputs
+    signals: FloatArray
+    entries: np.ndarray | None  # one per row, for `Calibration.level`
+    model: LossModel
+
+    def laws(self) -> Iterator[tuple[slice, LossDistribution, np.ndarray | None]]:
+        """Laws and entries of a few rows at a time, with their place in the block."""
+        for rows, law in self.model.blocks(self.signals):
+            yield rows, law, None if self.entries is None else self.entries[rows]
 
 
 class RowScores:
@@ -41,13 +58,18 @@ class RowScores:
     floor_: Floor
     signals_: Signals
     schema_: Schema
-    tails_: FloatArray
+    calibration_: Calibration
     n_features_in_: int
 
     @property
     def loss_model_(self) -> LossModel:
         """Laws of the loss at given signals, before calibration."""
         return LossModel(self.engine_, self.gamma_, self.support_, self.floor_)
+
+    @property
+    def tails_(self) -> FloatArray:
+        """``P(Z >= z | x)`` of the rows of D2, ascending."""
+        return self.calibration_.tails
 
     def predict(self, X: Rows) -> Any:
         """Return g(X): the wrapper can stand where the predictor stood."""
@@ -61,8 +83,8 @@ class RowScores:
         check_is_fitted(self)
         check_predictor(self.predictor_)
         X = self._check_rows(X)
-        z = realised_losses(self.loss_, self.predictor_, X, y)
-        return like_rows(X, check_support(z, self.support_), ["loss"])
+        z = self._losses(self.signals_.outputs(self.predictor_, X), y)
+        return like_rows(X, z, ["loss"])
 
     def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
         """Upper bound U_alpha(x) on the loss of each row.
@@ -75,8 +97,8 @@ class RowScores:
         check_is_fitted(self)
         alphas = check_alpha(alpha)
         self._warn_if_too_few(float(alphas.min()))
-        function = bounds(self.tails_, np.atleast_1d(alphas))
-        return self._per_row(X, function, alphas.ndim, numbered("bound", alphas))
+        scores = [Score.bound(float(share)) for share in np.atleast_1d(alphas)]
+        return self._per_row(X, scores, alphas.ndim, numbered("bound", alphas))
 
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: a level to rank and to threshold.
@@ -89,8 +111,8 @@ class RowScores:
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        function = exceedances(self.tails_, np.atleast_1d(taus), self.support_.high)
-        return self._per_row(X, function, taus.ndim, numbered("exceedance", taus))
+        scores = [Score.exceedance(float(value)) for value in np.atleast_1d(taus)]
+        return self._per_row(X, scores, taus.ndim, numbered("exceedance", taus))
 
     def probability(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Estimate of ``P(Z > tau | x)``, how likely a loss above tau is: for costs and people.
@@ -102,8 +124,8 @@ class RowScores:
         """
         check_is_fitted(self)
         taus = check_tau(tau)
-        function = probabilities(np.atleast_1d(taus))
-        return self._per_row(X, function, taus.ndim, numbered("probability", taus))
+        scores = [ProbabilityScore(float(value)) for value in np.atleast_1d(taus)]
+        return self._per_row(X, scores, taus.ndim, numbered("probability", taus))
 
     def route_by_cost(
         self,
@@ -128,12 +150,8 @@ class RowScores:
         tau = one_tau(tau)
         labelled: dict[str, Any] = {}
         if X_val is not None and y_val is not None:
-            labelled = {
-                "probability_cal": as_array(self.probability(X_val, tau)),
-                "losses_cal": as_array(self.losses(X_val, y_val)),
-                "tau": tau,
-                "delta": delta,
-            }
+            p_cal, z_cal = self._scores_and_losses(X_val, y_val, ProbabilityScore(tau))
+            labelled = {"probability_cal": p_cal, "losses_cal": z_cal, "tau": tau, "delta": delta}
         p = as_array(self.probability(X, tau))
         return route_by_cost(p, review_cost, exceedance_cost, **labelled)
 
@@ -148,7 +166,7 @@ class RowScores:
         if not n_rows(X):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
         with unseen_said_once(self.schema_, X):
-            return self.loss_model_.dist(np.vstack([S for _, S in self.signals_.blocks(X)]))
+            return self.loss_model_.dist(np.vstack([block.signals for block in self.blocks(X)]))
 
     def scores(self, X: Rows, score: Score) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
@@ -156,30 +174,31 @@ class RowScores:
         `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
         """
         check_is_fitted(self)
-        if score.kind == "bound" and score.alpha is not None:
+        if score.alpha is not None:
             self._warn_if_too_few(score.alpha)
-        function = score_function([score], self.tails_, self.support_.high)
-        at = np.array(score.alpha if score.kind == "bound" else score.tau)
-        return self._per_row(X, function, 0, numbered(score.kind, at))
+        return self._per_row(X, [score], 0, numbered(score.kind, np.array(score.value())))
 
-    def joint_scores(
-        self, X: Rows, scores: Sequence[Score]
-    ) -> tuple[FloatArray | None, FloatArray]:
-        """Several scores as an array (n, m), in one pass over the laws and without warnings.
+    def joint_scores(self, X: Rows, scores: Sequence[Score]) -> tuple[Any, FloatArray]:
+        """Predictions g(X), and several scores as an array (n, m), in one pass over the rows.
 
-        Also g(X), if the signals hold it as one number per row, so that nobody asks g twice.
+        There are no warnings. The predictions are None without a predictor or without rows.
         """
         check_is_fitted(self)
         X = self._check_rows(X)
-        function = score_function(scores, self.tails_, self.support_.high)
-        out, said = np.empty((n_rows(X), len(scores))), []
+        predictions, out = [], np.empty((n_rows(X), len(scores)))
         with unseen_said_once(self.schema_, X):
-            for start, S in self.signals_.blocks(X):
-                said.append(self.signals_.predictions(S, self.n_features_in_))
-                for rows, dist in self.loss_model_.blocks(S, start):
-                    out[rows] = function(dist)
-        found = [part for part in said if part is not None]
-        return (np.concatenate(found) if found else None), out
+            for block in self.blocks(X):
+                self._evaluate(block, scores, out)
+                if self.predictor_ is not None:
+                    predictions.append(block.outputs.predictions)
+        return (np.concatenate(predictions) if predictions else None), out
+
+    def blocks(self, X: Rows) -> Iterator[RowBlock]:
+        """Go through rows a few at a time; the predictor is asked about each row once at most."""
+        for start, outputs, S in self.signals_.blocks(self.predictor_, X):
+            reads = self.calibration_.reads
+            entries = None if reads is None else reads(outputs.X)
+            yield RowBlock(start, outputs, S, entries, self.loss_model_)
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -189,7 +208,9 @@ class RowScores:
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
         if reset:
-            self.__dict__.pop("tails_", None)  # a fit that fails must not leave old and new mixed
+            self.__dict__.pop(
+                "calibration_", None
+            )  # a fit that fails must not leave old and new mixed
         X = as_rows(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
@@ -201,22 +222,40 @@ class RowScores:
         return X
 
     def _warn_if_too_few(self, alpha: float) -> None:
-        n = len(self.tails_)
-        if conformal_rank(n, alpha) > n:
-            warnings.warn(too_few_rows(n, alpha, self.support_.high), LocusWarning, stacklevel=3)
+        text = self.calibration_.too_few(alpha, self.support_.high)
+        if text is not None:
+            warnings.warn(text, LocusWarning, stacklevel=3)
 
-    def _per_row(
-        self,
-        X: Rows,
-        function: LawFunction,
-        ndim: int,
-        names: Sequence[str],
-    ) -> Any:
-        """Evaluate a function of the law, (rows,) -> (rows, m), over all blocks."""
+    def _losses(self, outputs: Outputs, y: ArrayLike) -> FloatArray:
+        return check_support(realised_losses(self.loss_, outputs, y), self.support_)
+
+    def _scores_and_losses(
+        self, X: Rows, y: ArrayLike, score: Score
+    ) -> tuple[FloatArray, FloatArray]:
+        """One score and the loss of each labelled row, for which the predictor is asked once."""
+        check_is_fitted(self)
+        check_predictor(self.predictor_)
+        X = self._check_rows(X)
+        check_same_order(X=X, y=y)
+        targets = check_targets(as_array(y), n_rows(X))
+        values, z = np.empty((n_rows(X), 1)), np.empty(n_rows(X))
+        with unseen_said_once(self.schema_, X):
+            for block in self.blocks(X):
+                self._evaluate(block, [score], values)
+                at = slice(block.start, block.start + len(block.outputs))
+                z[at] = self._losses(block.outputs, targets[at])
+        return values[:, 0], z
+
+    def _per_row(self, X: Rows, scores: Sequence[Score], ndim: int, names: Sequence[str]) -> Any:
+        """Evaluate scores over all blocks, one column each; only the first where `ndim` is 0."""
         X = self._check_rows(X)
         out = np.empty((n_rows(X), len(names)))
         with unseen_said_once(self.schema_, X):
-            for start, S in self.signals_.blocks(X):
-                for rows, dist in self.loss_model_.blocks(S, start):
-                    out[rows] = function(dist)
+            for block in self.blocks(X):
+                self._evaluate(block, scores, out)
         return like_rows(X, out if ndim else out[:, 0], names)
+
+    def _evaluate(self, block: RowBlock, scores: Sequence[Score], out: FloatArray) -> None:
+        for rows, law, entries in block.laws():
+            at = slice(block.start + rows.start, block.start + rows.stop)
+            out[at] = evaluate(scores, law, self.calibration_, entries)

@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, prediction_column
+from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.signals import fit_signals
 
 
@@ -31,8 +32,13 @@ def data(rng):
     return X, X[:, 0] ** 2 + rng.normal(size=120)
 
 
+def asked(predictor, X, choice="all"):
+    return Outputs.of(predictor, X, for_signals=choice == "all")
+
+
 def signals_of(predictor, X, choice="all"):
-    return fit_signals(choice, predictor, X)(X)
+    outputs = asked(predictor, X, choice)
+    return fit_signals(choice, outputs)(outputs)
 
 
 def naive(outputs):
@@ -196,10 +202,10 @@ def test_text_from_a_function_is_encoded_on_the_fitting_rows(data):
     def g(X):
         return np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [0, 10])]
 
-    signals = fit_signals("all", g, X)
+    signals = fit_signals("all", asked(g, X))
     new = np.zeros((3, 4))
     new[:, 0] = [-1.0, 1.0, 11.0]
-    assert_close(signals(new)[:, 4], [0.0, 1.0, np.nan])
+    assert_close(signals(asked(g, new))[:, 4], [0.0, 1.0, np.nan])
 
 
 def test_classifiers_give_code_margin_and_entropy(data):
@@ -248,7 +254,7 @@ def test_an_embedding_is_all_the_engine_sees(data):
     X, y = data
     locus = Locus(Ridge().fit(X, y), engine=ConstantNormal(), signals=lambda X: X[:, :2] ** 2)
     locus.fit(X, y)
-    assert_close(locus.signals_(X), X[:, :2] ** 2)
+    assert_close(locus.signals_(asked(None, X)), X[:, :2] ** 2)
 
 
 @pytest.mark.parametrize(
@@ -269,10 +275,11 @@ def test_unknown_choices(choice, data):
 @pytest.mark.parametrize("choice", ["all", "x"])
 def test_infinity_in_x_is_refused_by_column(choice, data):
     X, _ = data
-    signals = fit_signals(choice, lambda X: np.zeros(len(X)), X)
+    outputs = asked(lambda X: np.zeros(len(X)), X)
+    signals = fit_signals(choice, outputs)
     X[3, 1], X[5, 2] = np.inf, -np.inf
     with pytest.raises(ValueError, match=r"infinity in the columns \[1, 2\]"):
-        signals(X)
+        signals(outputs)
 
 
 def test_infinity_in_an_embedding_is_refused(data):
@@ -284,12 +291,16 @@ def test_infinity_in_an_embedding_is_refused(data):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_predictions_that_are_no_numbers_are_refused(value, data):
     X, _ = data
-    signals = fit_signals("all", lambda X: np.where(X[:, 0] > 9, value, 0.0), X)
+
+    def g(X):
+        return np.where(X[:, 0] > 9, value, 0.0)
+
+    signals = fit_signals("all", asked(g, X))
     new = np.zeros((2, 4))
-    assert_close(signals(new), np.zeros((2, 5)))
+    assert_close(signals(asked(g, new)), np.zeros((2, 5)))
     new[1, 0] = 10.0
     with pytest.raises(ValueError, match="predictor returned NaN or infinity for 1 rows out of 2"):
-        signals(new)
+        signals(asked(g, new))
 
 
 @pytest.mark.extra
@@ -312,4 +323,4 @@ def test_members_on_frames(library, g, data):
     if not isinstance(g, VotingRegressor):
         assert_close(S[:, 4:], naive(member_outputs(g, X)), rtol=1e-10, atol=1e-12)
     with pytest.raises(ValueError, match="feature names should match"):
-        fit_signals("all", g, frame[names[::-1]])
+        signals_of(g, frame[names[::-1]])

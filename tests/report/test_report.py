@@ -456,7 +456,7 @@ def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
 
 
 def test_attributions_of_a_forest_add_up_and_average_over_orders(locus, labelled):
-    S = locus.signals_(labelled[0])
+    S = locus.signals_(locus.signals_.outputs(locus.predictor_, labelled[0]))
 
     def log_bound(signals):
         return np.log(locus.loss_model_.dist(signals).isf(0.1))

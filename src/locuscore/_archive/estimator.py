@@ -16,7 +16,8 @@ from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.frames import Encoder, Schema
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.predictor import PredictionColumn
-from locuscore._inputs.signals import Listener, Signals
+from locuscore._inputs.signals import Signals
+from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
@@ -68,27 +69,25 @@ class _AbsentLoss:
 
 def encode_signals(signals: Signals, writer: Writer) -> Any:
     """Return what was learned of the rows, without the predictor."""
-    encoder = getattr(signals.embed, "__self__", None)
-    listener = signals.listen
     return {
-        "encoder": writer.encode(encoder) if isinstance(encoder, Encoder) else None,
-        "listener": writer.encode(listener.encoder) if isinstance(listener, Listener) else None,
+        "encoder": writer.encode(signals.encoder),
+        "listener": writer.encode(signals.output_encoder),
     }
 
 
-def decode_signals(state: Mapping[str, Any], reader: Reader, predictor: Any, given: Any) -> Signals:
+def decode_signals(state: Mapping[str, Any], reader: Reader, given: Any) -> Signals:
     """Return the map from rows to floats; a function of somebody else must be given."""
-    encoder, listener = reader.decode(state["encoder"]), reader.decode(state["listener"])
+    encoder, output_encoder = reader.decode(state["encoder"]), reader.decode(state["listener"])
     if encoder is None:
         if given is None:
             raise ArchiveError(
                 "its signals are a function of your own, which an archive cannot hold; pass it to "
                 "Scorer.load(path, signals=...)."
             )
-        return Signals(given)
-    if not isinstance(encoder, Encoder) or not isinstance(listener, Encoder | None):
+        return Signals(function=given)
+    if not isinstance(encoder, Encoder) or not isinstance(output_encoder, Encoder | None):
         raise ArchiveError("its signals are no encoders.")
-    return Signals(encoder.transform, None if listener is None else Listener(predictor, listener))
+    return Signals(encoder, output_encoder=output_encoder)
 
 
 def encode_predictor(predictor: Any, writer: Writer) -> Any:
@@ -125,7 +124,7 @@ def decode_predictor(state: Any, reader: Reader) -> Any:
     return reader.decode(state)
 
 
-_OF_LOCUS = ("engine_", "gamma_", "support_", "floor_", "tails_", "schema_", "n_features_in_")
+_OF_LOCUS = ("engine_", "gamma_", "support_", "floor_", "schema_", "n_features_in_")
 MOST_OUTPUTS = 10_000  # as many columns are named
 
 
@@ -136,6 +135,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
         parts["feature_names_in_"] = writer.encode(locus.feature_names_in_)
     return parts | {
         "target": locus.target_name_,
+        "tails_": writer.encode(locus.tails_),
         "n_outputs": locus.n_outputs_,
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
@@ -159,10 +159,10 @@ def decode_locus(
     # Archives that do not say so were written when several outputs were not counted.
     n_outputs = state.get("n_outputs", 1)
     locus.n_outputs_ = 0 if predictor is None else max(1, n_outputs)
-    locus.signals_ = decode_signals(state["signals"], reader, predictor, signals)
+    locus.signals_ = decode_signals(state["signals"], reader, signals)
     for name, value in decode_rows(state, reader, locus.schema_).items():
         setattr(locus, name, value)
-    tails, schema = locus.tails_, locus.schema_
+    tails, schema = reader.decode(state["tails_"]), locus.schema_
     is_usable = (
         isinstance(schema, Schema)
         and isinstance(locus.target_name_, str | None)
@@ -176,4 +176,5 @@ def decode_locus(
     )
     if not is_usable:
         raise ArchiveError("its parts do not make a fitted Locus.")
+    locus.calibration_ = MarginalCalibration(tails)
     return locus

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locuscore._inputs.frames import n_rows, take_rows
-from locuscore._inputs.predictor import PredictionColumn, predict
-from locuscore._inputs.split import some_rows
+from locuscore._inputs.frames import n_rows
+from locuscore._inputs.outputs import Outputs
+from locuscore._inputs.predictor import PredictionColumn
 from locuscore._protocols import Rows
 from locuscore._shared.checks import LocusWarning
 
@@ -36,25 +36,24 @@ class Probe:
     is_replaced: bool = False
 
     @classmethod
-    def of(cls, predictor: Any, X: Rows, seed: int) -> "Probe | None":
-        """Ask the predictor about some rows of X; None where there is nothing to ask."""
-        if predictor is None or isinstance(predictor, PredictionColumn):
+    def of(cls, outputs: Outputs) -> "Probe | None":
+        """Keep what the predictor said of some rows; None where there is nothing to ask."""
+        if outputs.predictor is None or isinstance(outputs.predictor, PredictionColumn):
             return None
-        rows = take_rows(X, some_rows(n_rows(X), PROBE_ROWS, seed))
-        return cls(rows, _answers(predictor, rows))
+        return cls(outputs.X, _answers(outputs))
 
     def replaced(self, predictor: Any) -> "Probe":
         """Return the same rows with the answers of another predictor, which was allowed."""
-        return Probe(self.rows, _answers(predictor, self.rows), is_replaced=True)
+        return Probe(self.rows, _answers(Outputs(predictor, self.rows)), is_replaced=True)
 
     def compare(self, predictor: Any) -> "Comparison":
         """Ask a predictor about the same rows; if it answers otherwise, ask it once more."""
         try:
-            first = _answers(predictor, self.rows)
+            first = _answers(Outputs(predictor, self.rows))
             difference = _difference(self.answers, first)
             if difference is None:
                 return Comparison("same")
-            again = _difference(first, _answers(predictor, self.rows))
+            again = _difference(first, _answers(Outputs(predictor, self.rows)))
         except Exception as error:  # a predictor may raise anything, with values in its message
             return Comparison("other", f"it fails on them ({type(error).__name__})")
         if again is not None:
@@ -87,12 +86,8 @@ class Comparison:
     text: str = ""
 
 
-def _answers(predictor: Any, rows: Rows) -> tuple[np.ndarray, ...]:
-    said = [predict(predictor, rows)]
-    if hasattr(predictor, "predict_proba"):
-        shares = predictor.predict_proba(rows)  # one matrix, or one for each output
-        said += map(np.asarray, shares if isinstance(shares, list) else [shares])
-    return tuple(said)
+def _answers(outputs: Outputs) -> tuple[np.ndarray, ...]:
+    return (outputs.predictions, *outputs.probabilities)
 
 
 def _difference(expected: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""The float matrix an engine sees: encoded x, g(x), the spread of g's members."""
+"""The float matrix an engine sees: encoded x, and what the predictor says of each row."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from locuscore._inputs.frames import Encoder, column_names, n_rows, take_rows
-from locuscore._inputs.predictor import has_members, is_classifier, own_signals
+from locuscore._inputs.outputs import Outputs, own_signal_names, own_signals
 from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import BadRowsError
@@ -19,13 +19,25 @@ SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
 
 @dataclass(frozen=True)
 class Signals:
-    """A fitted map from rows to floats: `embed` of the rows, and `listen`, what g says of them."""
+    """A fitted map from rows, and what g says of them, to floats.
 
-    embed: Callable[[Rows], Any]
-    listen: Callable[[Rows], FloatArray] | None = None
+    `encoder` turns x into floats, unless `function`, somebody's own, does; `output_encoder` turns
+    what g says into floats, text by codes learned on D1, and is None where x stands alone.
+    """
 
-    def __call__(self, X: Rows) -> FloatArray:
-        values = np.asarray(self.embed(X), dtype=np.float64)
+    encoder: Encoder | None = None
+    function: Callable[[Rows], Any] | None = None
+    output_encoder: Encoder | None = None
+
+    def __call__(self, outputs: Outputs) -> FloatArray:
+        values = self._of_rows(outputs.X)
+        if self.output_encoder is None:
+            return values
+        return np.hstack([values, self._of_outputs(outputs, self.output_encoder)])
+
+    def _of_rows(self, X: Rows) -> FloatArray:
+        embed = self.function if self.encoder is None else self.encoder.transform
+        values = np.asarray(X if embed is None else embed(X), dtype=np.float64)
         if values.ndim != 2 or len(values) != n_rows(X):
             raise ValueError(
                 f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
@@ -40,38 +52,13 @@ class Signals:
                 np.flatnonzero(infinite.any(axis=1)),
                 "engines need finite or missing values. Replace it, for instance by NaN.",
             )
-        return values if self.listen is None else np.hstack([values, self.listen(X)])
+        return values
 
-    def blocks(self, X: Rows) -> Iterator[tuple[int, FloatArray]]:
-        """Signals of consecutive rows, with the position of the first."""
-        for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
-            part = take_rows(X, rows)
-            try:
-                S = self(part)
-            except BadRowsError as error:
-                error.move(rows.start)
-                raise
-            count_categories(self.embed, part, S)
-            yield rows.start, S
-
-    def predictions(self, S: FloatArray, n_features: int) -> FloatArray | None:
-        """Return g(x) from the signals of rows with so many features, where it stands in them."""
-        said = S[:, n_features:]
-        listens = isinstance(self.listen, Listener) and self.listen.repeats(said.shape[1])
-        return said[:, 0] if listens else None
-
-
-@dataclass(frozen=True)
-class Listener:
-    """What the predictor says of each row, as finite floats; text by codes learned on D1."""
-
-    predictor: Any
-    encoder: Encoder
-
-    def __call__(self, X: Rows) -> FloatArray:
-        values = self.encoder.transform(own_signals(self.predictor, X))
+    def _of_outputs(self, outputs: Outputs, encoder: Encoder) -> FloatArray:
+        values = encoder.transform(own_signals(outputs))
         bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-        if len(bad) and not self.encoder.codes_:
+        # Text that fit has not seen becomes NaN, which engines take; a number must be one.
+        if len(bad) and not encoder.codes_:
             raise BadRowsError(
                 f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
                 bad,
@@ -79,26 +66,42 @@ class Listener:
             )
         return values
 
-    def repeats(self, width: int) -> bool:
-        """Whether the first of the numbers said is the predictor's one output, as a number."""
-        own = 2 if has_members(self.predictor) else 1
-        return width == own and not is_classifier(self.predictor) and not self.encoder.codes_
+    def blocks(self, predictor: Any, X: Rows) -> Iterator[tuple[int, Outputs, FloatArray]]:
+        """Position, outputs and signals of consecutive rows, few enough to bound memory."""
+        for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
+            outputs = self.outputs(predictor, take_rows(X, rows))
+            try:
+                S = self(outputs)
+            except BadRowsError as error:
+                error.move(rows.start)
+                raise
+            count_categories(self.encoder, outputs.X, S)
+            yield rows.start, outputs, S
+
+    def outputs(self, predictor: Any, X: Rows) -> Outputs:
+        """Rows to ask the predictor about, for these signals or for losses."""
+        return Outputs.of(predictor, X, for_signals=self.output_encoder is not None)
+
+    def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
+        """A name for each of so many signals, given those of the columns of X."""
+        if self.encoder is None:
+            return [f"signal {j}" for j in range(width)]
+        if self.output_encoder is None:
+            return features
+        return features + own_signal_names(predictor, width - len(features))
 
 
-def fit_signals(choice: SignalChoice, predictor: Any, X: Rows) -> Signals:
-    """Learn the encoding of X on D1.
+def fit_signals(choice: SignalChoice, outputs: Outputs) -> Signals:
+    """Learn the encoding of rows and of what g says of them, on D1.
 
     ``"all"``: encoded x and what g says of itself; ``"x"``: encoded x alone, as in the paper; a
     function of X: its output alone, for instance the last hidden layer of a network.
     """
     if callable(choice):
-        return Signals(choice)
+        return Signals(function=choice)
     if choice not in ("all", "x"):
         raise ValueError(f"signals must be 'all', 'x' or a function of X; got {choice!r}.")
-    embed = Encoder().fit(X).transform
-    if choice == "x" or predictor is None:
-        return Signals(embed)
-    said = own_signals(predictor, take_rows(X, slice(0, 1)))
-    if said.dtype.kind in "OUS":  # one row shows the kind; the levels of text need all of them
-        said = own_signals(predictor, X)
-    return Signals(embed, Listener(predictor, Encoder().fit(said)))
+    encoder = Encoder().fit(outputs.X)
+    if choice == "x" or outputs.predictor is None:
+        return Signals(encoder)
+    return Signals(encoder, output_encoder=Encoder().fit(own_signals(outputs)))

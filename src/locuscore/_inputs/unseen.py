@@ -92,10 +92,10 @@ def unseen_said_once(schema: Schema, X: Rows) -> Iterator[None]:
         warnings.warn(found.warning, LocusWarning, stacklevel=5)
 
 
-def count_categories(embed: Any, X: Rows, S: FloatArray) -> None:
+def count_categories(encoder: Encoder | None, X: Rows, S: FloatArray) -> None:
     """Count, for whoever collects, the categories of X that got no code in the signals S."""
-    found, encoder = _COLLECTED.get(), getattr(embed, "__self__", None)
-    if found is None or not isinstance(encoder, Encoder):
+    found = _COLLECTED.get()
+    if found is None or encoder is None:
         return
     for j, codes in encoder.codes_.items():
         rows = np.flatnonzero(np.isnan(S[:, j]))

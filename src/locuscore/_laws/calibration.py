@@ -1,12 +1,15 @@
-"""From calibration tails to a level: the only place a rank is computed.
+"""Calibrations: from the tails of D2 to a level per row. The only place a rank is computed.
 
 Throughout, ``tail = P(Z >= z | x)`` is the survival function just below the realised loss; it
 equals ``1 - W`` of the paper where the law is continuous and counts the atom where it jumps.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,6 +20,7 @@ from locuscore._protocols import FloatArray, IntArray
 FAR = 15.0  # standard deviations
 
 
+@lru_cache(maxsize=1_000)  # exact fractions are slow, and every block of rows asks again
 def conformal_rank(n: int, alpha: float) -> int:
     """Rank ``k = ceil((1 - alpha) * (n + 1))`` of the calibrating order statistic among n values.
 
@@ -97,23 +101,70 @@ def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
     )
 
 
-def calibrated_level(tail: FloatArray, alpha: float) -> float:
-    """Survival level at which the predictive law of the loss is inverted.
+@dataclass(frozen=True, eq=False)
+class MarginalCalibration:
+    """One heap of exchangeable rows: the same level for every row (Theorem 1).
 
-    The k-th largest calibration tail with ``k = ceil((1 - alpha) * (n + 1))``, or 0 when ``k > n``.
-    Gives marginal validity (Theorem 1) for exchangeable rows.
+    `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
     """
-    n = len(tail)
-    k = conformal_rank(n, alpha)
-    return 0.0 if k > n else float(np.partition(tail, n - k)[n - k])
+
+    tails: FloatArray
+    reads = None
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.tails)
+
+    def level(self, alpha: FloatArray | float, rows: np.ndarray | None = None) -> FloatArray:
+        """The k-th largest tail with ``k = conformal_rank(n, alpha)``, or 0 where ``k > n``."""
+        # Ranks count from the top and tails ascend; a rank beyond all tails is the level 0.
+        places = [self.n - conformal_rank(self.n, float(share)) for share in np.ravel(alpha)]
+        levels = [0.0 if place < 0 else self.tails[place] for place in places]
+        return np.array(levels).reshape(np.shape(alpha))
+
+    def smallest_alpha(self, survival: FloatArray, rows: np.ndarray | None = None) -> FloatArray:
+        """``(1 + #{i : tail_i <= survival}) / (n + 1)``; ``<= alpha`` exactly when the bound fits.
+
+        The sorted tails are searched, so memory does not grow with their number.
+        """
+        below = np.searchsorted(self.tails, survival, side="right")
+        return np.asarray((1.0 + below) / (self.n + 1.0), dtype=np.float64)
+
+    def too_few(self, alpha: float, top: float | None = None) -> str | None:
+        """Say that D2 is too small for a finite bound at `alpha`; None if it is not."""
+        is_enough = conformal_rank(self.n, alpha) <= self.n
+        return None if is_enough else too_few_rows(self.n, alpha, top)
+
+    def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
+        """Law of the number of `n_new` rows within their bound."""
+        return coverage_law(self.n, alpha, n_new)
+
+    def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
+        """Probability of so few covered rows; None where D2 is too small, and all are covered."""
+        if conformal_rank(self.n, alpha) > self.n:
+            return None
+        return coverage_p_value(self.n, alpha, n_new, covered)
+
+    def rule_facts(self, alpha: float) -> dict[str, Any]:
+        """Number of rows and level, from which `tau_rule` derives the rank and its beta law."""
+        return {"n_calibration": self.n, "level": float(self.level(alpha))}
+
+    def sentence(self, alphas: Sequence[float]) -> str:
+        """Theorem 1 for these alphas."""
+        shares = ", ".join(f"{alpha:g}" for alpha in alphas)
+        return (
+            f"Over new rows exchangeable with the {self.n} calibration rows, the loss exceeds its "
+            f"bound for at most the share alpha = {shares}, on average over the draw of these rows "
+            "(Theorem 1)."
+        )
+
+
+def calibrated_level(tail: FloatArray, alpha: float) -> float:
+    """Level of marginal calibration from tails in any order, see `MarginalCalibration.level`."""
+    return float(MarginalCalibration(np.sort(tail)).level(alpha))
 
 
 def smallest_alpha(tail: FloatArray, survival: FloatArray) -> FloatArray:
-    """Smallest alpha whose bound is at most tau, from ``survival = P(Z > tau | x)``.
-
-    ``(1 + #{i : tail_i <= survival}) / (n + 1)``; the sorted tails are searched, so memory does
-    not grow with the number of calibration rows. ``loss_bound <= tau`` exactly when this is ``<=
-    alpha``.
-    """
-    below = np.searchsorted(np.sort(tail), survival, side="right")
-    return np.asarray((1.0 + below) / (len(tail) + 1.0), dtype=np.float64)
+    """Smallest alpha whose bound is at most tau, see `MarginalCalibration.smallest_alpha`."""
+    return MarginalCalibration(np.sort(tail)).smallest_alpha(survival)

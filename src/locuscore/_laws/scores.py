@@ -1,22 +1,19 @@
-"""Scores as functions of the laws of the loss, given the calibration tails."""
+"""Scores: the numbers that rules threshold, each a small class that evaluates itself on laws."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from locuscore._laws.calibration import calibrated_level, smallest_alpha
 from locuscore._laws.distribution import LossDistribution
-from locuscore._protocols import FloatArray
+from locuscore._laws.loss_model import LossModel
+from locuscore._protocols import Calibration, FloatArray
 from locuscore._shared.checks import one_alpha, one_tau
-
-LawFunction = Callable[[LossDistribution], FloatArray]  # n laws -> (n, m)
 
 ScoreKind = Literal["bound", "exceedance", "tail", "other"]
 
 
-@dataclass(frozen=True)
 class Score:
     """The number a rule thresholds, with the alpha or tau it was computed at.
 
@@ -25,59 +22,218 @@ class Score:
     else, such as an outlier score. Small values are safe in all of them.
     """
 
-    kind: ScoreKind
+    kind: ClassVar[ScoreKind]
+    is_in_loss_units: ClassVar[bool] = False  # and infinite where there is no bound
+
     alpha: float | None = None
     tau: float | None = None
     name: str = ""
 
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(ScoreKind):
-            raise ValueError(f"a score is one of {get_args(ScoreKind)}; got {self.kind!r}.")
-        if not isinstance(self.name, str):
-            raise TypeError(f"the name of a score is text; got {self.name!r}.")
-        has = {"alpha": self.alpha is not None, "tau": self.tau is not None, "name": self.name > ""}
-        belongs = {"bound": "alpha", "exceedance": "tau", "tail": "tau", "other": "name"}[self.kind]
-        wrong = [key for key, given in has.items() if given and key != belongs]
-        if wrong or not (has[belongs] or belongs == "name"):
-            raise ValueError(f"a score of kind {self.kind!r} has {belongs} and nothing else.")
-        if self.alpha is not None:
-            object.__setattr__(self, "alpha", one_alpha(self.alpha))
-        if self.tau is not None:
-            object.__setattr__(self, "tau", one_tau(self.tau))
-
-    @classmethod
-    def bound(cls, alpha: float) -> Self:
+    @staticmethod
+    def bound(alpha: float) -> "Score":
         """The calibrated loss bound at alpha."""
-        return cls("bound", alpha=one_alpha(alpha))
+        return BoundScore(alpha)
 
-    @classmethod
-    def exceedance(cls, tau: float) -> Self:
+    @staticmethod
+    def exceedance(tau: float) -> "Score":
         """The calibrated exceedance at tau."""
-        return cls("exceedance", tau=one_tau(tau))
+        return ExceedanceScore(tau)
 
-    @classmethod
-    def tail(cls, tau: float) -> Self:
+    @staticmethod
+    def tail(tau: float) -> "Score":
         """The predictive law's own probability of a loss above tau, a function of D1 alone."""
-        return cls("tail", tau=one_tau(tau))
+        return TailScore(tau)
+
+    @staticmethod
+    def other(name: str) -> "Score":
+        """A score that does not come from a `Locus`."""
+        return OtherScore(name)
 
     @classmethod
-    def other(cls, name: str) -> Self:
-        """A score that does not come from a `Locus`."""
-        return cls("other", name=name)
+    def columns(
+        cls,
+        at: FloatArray,
+        law: LossDistribution,
+        calibration: Calibration,
+        rows: np.ndarray | None,
+    ) -> FloatArray:
+        """Scores of this class at m values of alpha or tau, (n, m), in one pass over the laws."""
+        raise TypeError(f"{cls.__name__} has no values of its own.")
+
+    def value(self) -> float:
+        """The alpha or tau of a score that a `Locus` can compute."""
+        raise ValueError(f"a Locus cannot compute {self}; pass its values to rule.accepts.")
+
+    def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
+        """Scores at rows given by their signals, for those that are functions of D1 alone."""
+        raise ValueError(
+            f"the {self} has its level from the calibration rows, so they cannot certify it; "
+            "leave `of` out to certify the raw tail probability, or pass fresh X and y."
+        )
+
+    def rule_alpha(self, threshold: float) -> float | None:
+        """The alpha of a rule that thresholds this score there, if it has one."""
+        return self.alpha
+
+    def to_dict(self) -> dict[str, Any]:
+        """The score in the types JSON has."""
+        return {"kind": self.kind, "alpha": self.alpha, "tau": self.tau, "name": self.name}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> "Score":
+        """The score that `to_dict` described."""
+        values = {"alpha": None, "tau": None, "name": "", **data}
+        kind = values.pop("kind", None)
+        if kind not in _KINDS:
+            raise ValueError(f"a score is one of {tuple(_KINDS)}; got {kind!r}.")
+        made, belongs = _KINDS[kind]
+        given = {key for key, value in values.items() if value is not None and value != ""}
+        if given - {belongs} or (belongs != "name" and not given):
+            raise ValueError(f"a score of kind {kind!r} has {belongs} and nothing else.")
+        return made(values[belongs])
+
+
+@dataclass(frozen=True)
+class BoundScore(Score):
+    """The loss bound at alpha: ``sup{z : P(Z > z | x) >= level(alpha)}``."""
+
+    alpha: float
+    kind = "bound"
+    is_in_loss_units = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", one_alpha(self.alpha))
+
+    def value(self) -> float:
+        """Its alpha."""
+        return self.alpha
+
+    @classmethod
+    def columns(
+        cls,
+        at: FloatArray,
+        law: LossDistribution,
+        calibration: Calibration,
+        rows: np.ndarray | None,
+    ) -> FloatArray:
+        """Bounds at m alphas; all levels of a row are inverted together."""
+        return law.isf(np.atleast_2d(calibration.level(at, rows)))
 
     def __str__(self) -> str:
-        match self.kind:
-            case "bound":
-                return f"loss bound at alpha = {self.alpha:g}"
-            case "exceedance":
-                return f"exceedance at tau = {self.tau:g}"
-            case "tail":
-                return f"tail probability at tau = {self.tau:g}"
-            case _:
-                return self.name or "your own score"
+        return f"loss bound at alpha = {self.alpha:g}"
+
+
+@dataclass(frozen=True)
+class _AtTau(Score):
+    """Scores that belong to a tolerance tau."""
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tau", one_tau(self.tau))
+
+    def value(self) -> float:
+        """Its tau."""
+        return self.tau
+
+
+@dataclass(frozen=True)
+class ExceedanceScore(_AtTau):
+    """Smallest alpha whose bound is at most tau."""
+
+    kind = "exceedance"
+
+    @classmethod
+    def columns(
+        cls,
+        at: FloatArray,
+        law: LossDistribution,
+        calibration: Calibration,
+        rows: np.ndarray | None,
+    ) -> FloatArray:
+        """Exceedances at m taus."""
+        values = calibration.smallest_alpha(law.sf(at[None, :]), rows)
+        # No loss exceeds the top of its support, however few rows there are.
+        return np.where(at >= law.support.high, 0.0, values)
+
+    def rule_alpha(self, threshold: float) -> float | None:
+        """The threshold itself: accepting up to it is accepting where the bound fits."""
+        return threshold if 0 < threshold < 1 else None
+
+    def __str__(self) -> str:
+        return f"exceedance at tau = {self.tau:g}"
+
+
+@dataclass(frozen=True)
+class TailScore(_AtTau):
+    """``P(Z > tau | x)`` before calibration, envelope included: a function of D1 alone."""
+
+    kind = "tail"
+
+    @classmethod
+    def columns(
+        cls,
+        at: FloatArray,
+        law: LossDistribution,
+        calibration: Calibration,
+        rows: np.ndarray | None,
+    ) -> FloatArray:
+        """Tail probabilities at m taus."""
+        return law.sf(at[None, :])
+
+    def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
+        """The same, which needs no calibration."""
+        return model.survival(S, self.tau)
+
+    def __str__(self) -> str:
+        return f"tail probability at tau = {self.tau:g}"
+
+
+@dataclass(frozen=True)
+class ProbabilityScore(_AtTau):
+    """``P(Z > tau | x)`` as estimated: draws averaged whatever gamma is. No rule thresholds it."""
+
+    @classmethod
+    def columns(
+        cls,
+        at: FloatArray,
+        law: LossDistribution,
+        calibration: Calibration,
+        rows: np.ndarray | None,
+    ) -> FloatArray:
+        """Probabilities at m taus."""
+        return law.estimate().sf(at[None, :])
+
+
+@dataclass(frozen=True)
+class OtherScore(Score):
+    """A score that does not come from a `Locus`."""
+
+    name: str
+    kind = "other"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a score is text; got {self.name!r}.")
+
+    def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
+        """A `Locus` knows nothing of it."""
+        raise ValueError(
+            f"a Locus cannot compute {self}; pass its values to certify_threshold, with the "
+            "losses of rows that had no part in it."
+        )
+
+    def __str__(self) -> str:
+        return self.name or "your own score"
 
 
 UNNAMED = Score.other("")
+_KINDS: dict[str, tuple[type[Any], str]] = {
+    "bound": (BoundScore, "alpha"),
+    "exceedance": (ExceedanceScore, "tau"),
+    "tail": (TailScore, "tau"),
+    "other": (OtherScore, "name"),
+}
 
 
 def check_score(of: Any) -> Score:
@@ -87,67 +243,21 @@ def check_score(of: Any) -> Score:
     return of
 
 
-def not_from_calibration(score: Score) -> str:
-    """Say why the calibration rows of a Locus cannot certify this score."""
-    if score.kind == "other":
-        return (
-            f"a Locus cannot compute {score}; pass its values to certify_threshold, with the "
-            "losses of rows that had no part in it."
-        )
-    return (
-        f"the {score} has its level from the calibration rows, so they cannot certify it; "
-        "leave `of` out to certify the raw tail probability, or pass fresh X and y."
-    )
-
-
-def bounds(calibration: FloatArray, alphas: FloatArray) -> LawFunction:
-    """``U = sup{z : P(Z > z | x) >= level(alpha)}``, one column per alpha."""
-    levels = np.array([[calibrated_level(calibration, alpha) for alpha in alphas]])
-    return lambda dist: dist.isf(levels)
-
-
-def exceedances(calibration: FloatArray, taus: FloatArray, top: float) -> LawFunction:
-    """Smallest alpha whose bound is at most tau, one column per tau."""
-
-    def evaluate(dist: LossDistribution) -> FloatArray:
-        values = smallest_alpha(calibration, dist.sf(taus[None, :]))
-        # No loss exceeds the top of its support, however few rows there are.
-        return np.where(taus >= top, 0.0, values)
-
-    return evaluate
-
-
-def probabilities(taus: FloatArray) -> LawFunction:
-    """``P(Z > tau | x)`` as estimated, draws averaged whatever gamma is, one column per tau."""
-    return lambda dist: dist.estimate().sf(taus[None, :])
-
-
-def tails(taus: FloatArray) -> LawFunction:
-    """``P(Z > tau | x)`` before calibration, one column per tau."""
-    return lambda dist: dist.sf(taus[None, :])
-
-
-def score_function(scores: Sequence[Score], calibration: FloatArray, top: float) -> LawFunction:
-    """Several scores, one column each; those of one kind are evaluated together."""
-    kinds: dict[str, Callable[[FloatArray], LawFunction]] = {
-        "bound": lambda alphas: bounds(calibration, alphas),
-        "exceedance": lambda taus: exceedances(calibration, taus, top),
-        "tail": tails,
-    }
-    by_kind: dict[str, list[int]] = {}
+def evaluate(
+    scores: Sequence[Score],
+    law: LossDistribution,
+    calibration: Calibration,
+    rows: np.ndarray | None,
+) -> FloatArray:
+    """Several scores of n rows, one column each; those of one class are evaluated together."""
+    by_class: dict[type[Score], list[int]] = {}
     for j, score in enumerate(scores):
-        if score.kind not in kinds:
-            raise ValueError(f"a Locus cannot compute {score}; pass its values to rule.accepts.")
-        by_kind.setdefault(score.kind, []).append(j)
-    parts = []
-    for kind, at in by_kind.items():
-        values = [scores[j].alpha if kind == "bound" else scores[j].tau for j in at]
-        parts.append((at, kinds[kind](np.array(values, dtype=np.float64))))
-
-    def evaluate(dist: LossDistribution) -> FloatArray:
-        out = np.empty((len(dist), len(scores)))
-        for at, function in parts:
-            out[:, at] = function(dist)
-        return out
-
-    return evaluate
+        by_class.setdefault(type(score), []).append(j)
+    out = np.empty((len(law), len(scores)))
+    for kind, places in by_class.items():
+        at = np.array([scores[j].value() for j in places])
+        columns = kind.columns(at, law, calibration, rows)
+        if len(by_class) == 1:
+            return columns  # all in their order: there is nothing to copy
+        out[:, places] = columns
+    return out

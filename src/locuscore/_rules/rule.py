@@ -6,7 +6,7 @@ score or a variance estimate goes through the same functions.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal, Self, get_args
 
@@ -126,7 +126,7 @@ class FlagRule:
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
-        described: dict[str, Any] = plain(values | {"score": asdict(self.score)})
+        described: dict[str, Any] = plain(values | {"score": self.score.to_dict()})
         return described
 
     @classmethod
@@ -139,7 +139,7 @@ class FlagRule:
             raise TypeError(f"score must be a mapping; got {data['score']!r}.")
         values = {key: restored(value) for key, value in data.items()}
         try:
-            return cls(**values | {"score": Score(**data["score"])})
+            return cls(**values | {"score": Score.from_dict(data["score"])})
         except TypeError as error:
             raise TypeError(f"this describes no rule: {error}") from error
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from locuscore._laws.calibration import calibrated_level
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.numeric import row_blocks
@@ -52,18 +51,25 @@ class Attribution:
 
 
 def attribute(
-    locus: Locus, rows: FloatArray, background: FloatArray, alpha: float, tau: float, seed: int
+    locus: Locus,
+    rows: FloatArray,
+    background: FloatArray,
+    alpha: float,
+    tau: float,
+    seed: int,
+    entries: np.ndarray | None = None,
 ) -> Attribution:
     """Attribute the logarithm of the bound at alpha, or of what stands in for it.
 
     An infinite bound has no logarithm, so the law's own quantile at 1 - alpha stands in for it;
-    where bounds are zero, negative or of a few values only, P(loss > tau).
+    where bounds are zero, negative or of a few values only, P(loss > tau). `entries` are what
+    calibration reads of the rows.
     """
     started = time.perf_counter()
     n, d = rows.shape
     wanted = EVALUATIONS // max(2 * n * max(d - 1, 1), 1)
     background = background[: min(max(wanted, FEWEST_ORDERS), MOST_ORDERS)]
-    what, log_value = _log_value(locus, np.vstack([rows, background]), alpha, tau)
+    what, log_value = _log_value(locus, np.vstack([rows, background]), alpha, tau, entries)
     values, logs, base, evaluations = shapley(log_value, rows, background, seed)
     n_orders = 2 * len(background)
     seconds = time.perf_counter() - started
@@ -109,15 +115,22 @@ def _between(ends: FloatArray, starts: FloatArray, walks: IntArray) -> FloatArra
     return np.where(switched, ends[:, None, :], starts[:, None, :]).reshape(n * (d - 1), d)
 
 
-def _log_value(locus: Locus, signals: FloatArray, alpha: float, tau: float) -> tuple[str, LogValue]:
-    """What is attributed, in words and as a function of signals that are all like these."""
-    level = calibrated_level(locus.tails_, alpha)
-    what = f"the bound at alpha = {alpha:g}"
+def _level(locus: Locus, alpha: float, entries: np.ndarray | None) -> tuple[float, str]:
+    """The level at which laws are inverted, and what that gives, in words."""
+    levels = locus.calibration_.level(alpha, entries)
+    level = float(np.median(levels))
     if level == 0:
-        level, what = (
-            alpha,
-            f"the loss model's own {1 - alpha:.3g} quantile (the bound is infinite)",
-        )
+        return alpha, f"the loss model's own {1 - alpha:.3g} quantile (the bound is infinite)"
+    # A walk mixes the signals of two rows, so levels that differ by row have one in their middle.
+    where = "" if np.all(levels == level) else ", with the median level of these rows"
+    return level, f"the bound at alpha = {alpha:g}{where}"
+
+
+def _log_value(
+    locus: Locus, signals: FloatArray, alpha: float, tau: float, entries: np.ndarray | None
+) -> tuple[str, LogValue]:
+    """What is attributed, in words and as a function of signals that are all like these."""
+    level, what = _level(locus, alpha, entries)
 
     def quantile(S: FloatArray) -> FloatArray:
         return np.concatenate([dist.isf(level) for _, dist in locus.loss_model_.blocks(S)])

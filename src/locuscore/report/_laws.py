@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import Encoder, as_array, n_rows, take_rows
+from locuscore._inputs.frames import as_array, n_rows
 from locuscore._inputs.losses import check_support
-from locuscore._inputs.predictor import check_predictor, has_members, realised_losses
-from locuscore._inputs.signals import Listener
-from locuscore._laws.calibration import calibrated_level
+from locuscore._inputs.outputs import Outputs, realised_losses
+from locuscore._inputs.predictor import check_predictor
 from locuscore._laws.distribution import LossDistribution
-from locuscore._laws.scores import score_function
+from locuscore._laws.scores import Score, evaluate
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
+from locuscore._scoring import RowBlock
 from locuscore._shared.checks import check_losses
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import shortened
@@ -27,9 +27,9 @@ class Block:
     """Consecutive rows of a batch, and what the laws say of them."""
 
     start: int  # position of the first row in its batch
-    rows: Rows
+    outputs: Outputs  # the rows, and what g says of them
     signals: FloatArray
-    predictions: FloatArray | None  # where they are one number per row
+    entries: np.ndarray | None  # what calibration reads of each row
     losses: FloatArray
     bounds: FloatArray  # (n, alphas of the scorer)
     score: FloatArray | None  # of the rule
@@ -50,54 +50,50 @@ class Laws:
 
     def __init__(self, scorer: Scorer, tau: float = 0.0, count: Count | None = None) -> None:
         self.scorer, self.tau, self.count = scorer, tau, count
-        tails, rule = scorer.locus.tails_, scorer.rule
         # In ascending order, which the laws are quickest at.
         alphas = np.union1d(scorer.alphas, [] if count is None else ALPHAS)
-        self.levels = np.array([[calibrated_level(tails, alpha) for alpha in alphas]])
+        self.bounds = [Score.bound(float(alpha)) for alpha in alphas]
         self.own = np.searchsorted(alphas, scorer.alphas)
         self.explored = np.searchsorted(alphas, ALPHAS)
-        self.score: Callable[[LossDistribution], FloatArray] | None = None
-        self.score_column: int | None = None  # among the bounds
-        at = None if rule is None else rule.score.alpha
-        if at is not None and at in scorer.alphas:
-            self.score_column = list(scorer.alphas).index(at)
-        elif rule is not None:
-            self.score = score_function([rule.score], tails, scorer.locus.support_.high)
+        self.is_explored_alone = len(alphas) == len(ALPHAS)
 
     def blocks(self, X: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> Iterator[Block]:
-        """Go through a batch; g is asked once per row where its output stands among the signals."""
+        """Go through a batch; g is asked once per row."""
         locus, n = self.scorer.locus, n_rows(X)
         if y is not None and losses is not None:
             raise ValueError("a report takes the true values y or the losses, not both.")
         known = None if losses is None else check_losses(as_array(losses), n, "losses")
         targets = check_labels(self.scorer, y, n) if known is None else np.empty(0)
-        for start, S in locus.signals_.blocks(X):
-            rows = slice(start, start + len(S))
-            part, said = take_rows(X, rows), locus.signals_.predictions(S, locus.n_features_in_)
+        for block in locus.blocks(X):
+            rows = slice(block.start, block.start + len(block.outputs))
             if known is None:
-                z = realised_losses(locus.loss_, locus.predictor_, part, targets[rows], said)
+                z = realised_losses(locus.loss_, block.outputs, targets[rows])
             else:
                 z = known[rows]
-            yield self._block(start, part, S, said, check_support(z, locus.support_))
+            yield self._block(block, check_support(z, locus.support_))
 
-    def _block(
-        self, start: int, rows: Rows, S: FloatArray, said: FloatArray | None, z: FloatArray
-    ) -> Block:
-        bounds, score = np.empty((len(S), len(self.own))), np.empty(len(S))
-        tails = np.empty((len(S), 3))
-        for at, dist in self.scorer.locus.loss_model_.blocks(S):
-            found = dist.isf(self.levels)
+    def _block(self, block: RowBlock, z: FloatArray) -> Block:
+        calibration, rule = self.scorer.locus.calibration_, self.scorer.rule
+        bounds, tails = np.empty((len(z), len(self.own))), np.empty((len(z), 3))
+        score = None if rule is None else np.empty(len(z))
+        for at, dist, entries in block.laws():
+            found = evaluate(self.bounds, dist, calibration, entries)
             bounds[at] = found[:, self.own]
             tails[at] = _tails(dist, z[at], self.tau)
-            if self.score is not None:
-                score[at] = self.score(dist)[:, 0]
+            if rule is not None and score is not None:
+                score[at] = self._rule_score(rule.score, found, dist, entries)
             if self.count is not None:
-                is_all = found.shape[1] == len(ALPHAS)
-                self.count(found if is_all else found[:, self.explored], z[at])
-        if self.score_column is not None:
-            score = bounds[:, self.score_column]
-        thresholded = None if self.scorer.rule is None else score
-        return Block(start, rows, S, said, z, bounds, thresholded, *tails.T)
+                self.count(found if self.is_explored_alone else found[:, self.explored], z[at])
+        known = (block.start, block.outputs, block.signals, block.entries)
+        return Block(*known, z, bounds, score, *tails.T)
+
+    def _rule_score(
+        self, score: Score, bounds: FloatArray, dist: LossDistribution, entries: np.ndarray | None
+    ) -> FloatArray:
+        """Score of the rule; where it is one of the bounds it is known already."""
+        if score in self.bounds:
+            return bounds[:, self.bounds.index(score)]
+        return evaluate([score], dist, self.scorer.locus.calibration_, entries)[:, 0]
 
 
 def _tails(dist: LossDistribution, z: FloatArray, tau: float) -> FloatArray:
@@ -127,33 +123,18 @@ def feature_names(scorer: Scorer) -> list[str]:
 
 def has_features(scorer: Scorer) -> bool:
     """Whether the signals begin with the columns of X; `signals` as a function need not."""
-    return isinstance(getattr(scorer.locus.signals_.embed, "__self__", None), Encoder)
+    return scorer.locus.signals_.encoder is not None
 
 
 def signal_names(scorer: Scorer, width: int) -> list[str]:
     """A name for each of so many signals."""
-    if not has_features(scorer):
-        return [f"signal {j}" for j in range(width)]
-    features = feature_names(scorer)
-    if not isinstance(scorer.locus.signals_.listen, Listener):
-        return features
-    return features + _said(scorer.locus.predictor_, width - len(features))
-
-
-def _said(predictor: object, width: int) -> list[str]:
-    """Names of what g says of itself, see `own_signals`."""
-    if hasattr(predictor, "predict_proba"):
-        parts = ["predicted class", "margin between classes", "entropy of the predictor"]
-        n = width // len(parts)
-        return [part if n == 1 else f"{part} {j}" for j in range(n) for part in parts]
-    parts = ["prediction", *(["spread of the predictor"] if has_members(predictor) else [])]
-    n = width // len(parts)
-    return [part if n == 1 else f"{part} {j}" for part in parts for j in range(n)]
+    locus = scorer.locus
+    return locus.signals_.names(locus.predictor_, feature_names(scorer), width)
 
 
 def spread_column(scorer: Scorer, names: list[str]) -> tuple[str, int] | None:
     """What the predictor's own doubt is called, and which signal it is; None if there is none."""
-    if not isinstance(scorer.locus.signals_.listen, Listener):
+    if scorer.locus.signals_.output_encoder is None:
         return None
     own = range(scorer.locus.n_features_in_, len(names))
     for wanted in ("spread of the predictor", "entropy of the predictor"):

@@ -7,8 +7,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._inputs.frames import as_frame, column, column_names, n_rows, take_rows
-from locuscore._inputs.predictor import predict
+from locuscore._inputs.frames import as_frame, column, column_names, n_rows
+from locuscore._inputs.outputs import Outputs
 from locuscore._laws.scores import Score
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._scorer import Scorer
@@ -29,6 +29,7 @@ class Entry:
     cells: dict[str, Any]
     features: list[Any]
     signals: FloatArray
+    read: Any = None  # what calibration reads of the row
 
 
 @dataclass
@@ -80,11 +81,11 @@ class Extremes:
         return self._entries(np.asarray(candidates), block) if len(candidates) else []
 
     def _entries(self, at: IntArray, block: Block) -> list[Entry]:
-        rows = take_rows(block.rows, at)
-        labels = _labels(block.rows, at, self.n_seen)
+        outputs = block.outputs.take(at)
+        rows, labels = outputs.X, _labels(block.outputs.X, at, self.n_seen)
         names = column_names(rows)[:MOST_FEATURES]
         features = list(zip(*(_listed(rows, name) for name in names), strict=True))
-        predictions = self._predictions(rows, at, block)
+        predictions = self._predictions(outputs)
         found = []
         for k, i in enumerate(at):
             cells = {name: values[k] for name, values in predictions.items()}
@@ -95,18 +96,16 @@ class Extremes:
                     cells["score"] = float(score[0])
                 cells["flag"] = "accept" if rule.accepts(score, rule.score)[0] else "flag"
             key = (float(block.bounds[i, 0]), float(block.tail[i]), self.n_seen + int(i))
-            found.append(Entry(key, labels[k], cells, list(features[k]), block.signals[i].copy()))
+            entry = None if block.entries is None else block.entries[i]
+            signals = block.signals[i].copy()
+            found.append(Entry(key, labels[k], cells, list(features[k]), signals, entry))
         return found
 
-    def _predictions(self, rows: Rows, at: IntArray, block: Block) -> dict[str, list[Any]]:
-        if block.predictions is not None:
-            return {"prediction": block.predictions[at].tolist()}
+    def _predictions(self, outputs: Outputs) -> dict[str, list[Any]]:
         if self.scorer.locus.predictor_ is None:
             return {}
-        values = predict(self.scorer.locus.predictor_, rows)
-        if values.ndim == 1:
-            return {"prediction": values.tolist()}
-        return {f"prediction_{j}": part.tolist() for j, part in enumerate(values.T)}
+        columns = self.scorer.prediction_columns(outputs.predictions)
+        return {name: values.tolist() for name, values in columns.items()}
 
 
 def _down(key: tuple[float, float, int]) -> tuple[float, float, int]:

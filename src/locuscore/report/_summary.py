@@ -310,7 +310,8 @@ class Summary:
         background = np.random.default_rng(self._order_seed).permutation(background)
         signals = np.stack([entry.signals for entry in entries])
         alpha, tau = self.scorer.alphas[0], self.grid.tau
-        return attribute(self.scorer.locus, signals, background, alpha, tau, self._order_seed)
+        read = None if entries[0].read is None else np.array([entry.read for entry in entries])
+        return attribute(self.scorer.locus, signals, background, alpha, tau, self._order_seed, read)
 
     def _reasons(self, entry: Entry, values: FloatArray) -> list[dict[str, Any]]:
         names = signal_names(self.scorer, len(values))

@@ -48,7 +48,7 @@ class Model:
         """Names of the columns of bounds, the rule's score among them where that is one."""
         rule = self.scorer.rule
         roles = {"bound"} | (
-            {"score"} if rule is not None and rule.score.kind == "bound" else set()
+            {"score"} if rule is not None and rule.score.is_in_loss_units else set()
         )
         return [column.name for column in self.scorer.columns if column.role in roles]
 

@@ -157,8 +157,8 @@ def _scored_row(model: Model) -> dict[str, Any]:
 def example(model: Model) -> Any:
     """Return a row of the right types, with a known level where the encoder has some."""
     schema = model.scorer.schema
-    encoder = getattr(model.scorer.locus.signals_.embed, "__self__", None)
-    levels = getattr(encoder, "codes_", {})
+    encoder = model.scorer.locus.signals_.encoder
+    levels = {} if encoder is None else encoder.codes_
     values = [next(iter(levels.get(j, ())), _example(kind)) for j, kind in enumerate(schema.types)]
     if schema.kind == "array":
         return values

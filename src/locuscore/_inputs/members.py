@@ -1,0 +1,122 @@
+"""The members of an ensemble: its prediction, and how far its members disagree, in one pass."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    RandomForestRegressor,
+    VotingRegressor,
+)
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import validate_data
+
+from locuscore._inputs.predictor import predict
+from locuscore._protocols import FloatArray, Rows
+
+# Known by their `predict`, the plain mean over members; a subclass with its own is another matter.
+_MEANS = {
+    model.predict
+    for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
+}
+
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+
+
+def has_members(predictor: Any) -> bool:
+    """Whether the predictor, or the last model inside it, is a plain mean over members."""
+    if isinstance(predictor, Pipeline):
+        return has_members(predictor[-1])
+    if isinstance(predictor, _SEARCHES):
+        return has_members(getattr(predictor, "best_estimator_", None))
+    if isinstance(predictor, TransformedTargetRegressor):
+        return has_members(getattr(predictor, "regressor_", None))
+    is_mean = getattr(type(predictor), "predict", None) in _MEANS
+    is_weighted = getattr(predictor, "weights", None) is not None
+    return is_mean and hasattr(predictor, "estimators_") and not is_weighted
+
+
+def mean_and_spread(
+    predictor: Any, X: Rows, scale_back: Callable[[FloatArray], FloatArray] = np.asarray
+) -> tuple[FloatArray, FloatArray]:
+    """Prediction, and standard deviation over the members' predictions after `scale_back`."""
+    if isinstance(predictor, _SEARCHES):
+        return mean_and_spread(predictor.best_estimator_, X, scale_back)
+    if isinstance(predictor, Pipeline):
+        inside = X if len(predictor) == 1 else predictor[:-1].transform(X)
+        return mean_and_spread(predictor[-1], inside, scale_back)
+    if isinstance(predictor, TransformedTargetRegressor):
+        back = predictor.transformer_.inverse_transform
+        inner = predictor.regressor_
+        _, spread = mean_and_spread(inner, X, lambda values: scale_back(back(values)))
+        # The prediction is the mean transformed back, not the mean of what is transformed back.
+        return predict(predictor, X).reshape(len(spread), -1), spread
+    members = _members(predictor, X, scale_back)
+    parts = min(effective_n_jobs(getattr(predictor, "n_jobs", None)), len(members))
+    # Sums of differences to one member: exact when the members agree.
+    origin = members[0]()
+    sums = Parallel(n_jobs=parts, require="sharedmem")(
+        delayed(_sum_differences)(members[i::parts], origin) for i in range(parts)
+    )
+    first = sum(s[0] for s in sums) / len(members)
+    second = sum(s[1] for s in sums) / len(members)
+    return origin + first, np.sqrt(np.maximum(second - first**2, 0.0))
+
+
+def _members(
+    predictor: Any, X: Rows, scale_back: Callable[[FloatArray], FloatArray]
+) -> list[Callable[[], FloatArray]]:
+    """One function per member: its predictions on X, (n, outputs), on the scale of the target.
+
+    X is prepared once, the way the ensemble's own `predict` does.
+    """
+    models = predictor.estimators_
+    if isinstance(predictor, VotingRegressor):
+        return [partial(_member_output, model, X, None, scale_back) for model in models]
+    if isinstance(predictor, BaggingRegressor):
+        array = validate_data(
+            predictor,
+            X,
+            reset=False,
+            accept_sparse=["csr", "csc"],
+            dtype=None,
+            ensure_all_finite=False,
+        )
+        subsets = predictor.estimators_features_
+        return [
+            partial(_member_output, model, array, subset, scale_back)
+            for model, subset in zip(models, subsets, strict=True)
+        ]
+    array = validate_data(
+        predictor,
+        X,
+        reset=False,
+        accept_sparse="csr",
+        dtype=np.float32,
+        ensure_all_finite="allow-nan",
+    )
+    return [partial(_member_output, model.tree_, array, None, scale_back) for model in models]
+
+
+def _member_output(
+    model: Any, X: Any, features: Any, scale_back: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    values = np.asarray(model.predict(X if features is None else X[:, features]))
+    return np.asarray(scale_back(values.reshape(len(values), -1)), dtype=np.float64)
+
+
+def _sum_differences(
+    members: list[Callable[[], FloatArray]], origin: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    first, second = np.zeros_like(origin), np.zeros_like(origin)
+    for member in members:
+        difference = member() - origin
+        first += difference
+        second += difference**2
+    return first, second

@@ -1,0 +1,200 @@
+"""What g said about some rows, read once; losses, signals and scores all take it from here."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from locuscore._inputs.frames import as_array, n_rows, take_rows
+from locuscore._inputs.losses import Loss
+from locuscore._inputs.members import has_members, mean_and_spread
+from locuscore._inputs.predictor import (
+    call,
+    class_codes,
+    classes_of,
+    is_classifier,
+    raw_output,
+    without_single_axis,
+)
+from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._shared.checks import check_losses, check_numeric, check_same_order, check_targets
+
+Answer = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Rows, and what the predictor says of them: asked at the first need, and never again.
+
+    With `with_spread` the predictions come from one pass over the members of an ensemble, which
+    also gives how far these disagree.
+    """
+
+    predictor: Any
+    X: Rows
+    with_spread: bool = False
+    _answers: dict[str, Answer] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, predictor: Any, X: Rows, *, for_signals: bool) -> "Outputs":
+        """Rows to ask about; `for_signals` if the signals hold what the predictor says."""
+        return cls(predictor, X, for_signals and has_members(predictor))
+
+    def __len__(self) -> int:
+        return n_rows(self.X)
+
+    def take(self, rows: slice | IntArray) -> "Outputs":
+        """Some of the rows, with the answers that are known already."""
+        known = {
+            question: tuple(part[rows] for part in answer)
+            for question, answer in self._answers.items()
+        }
+        return Outputs(self.predictor, take_rows(self.X, rows), self.with_spread, known)
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """g(x): shape (n,), or (n, outputs) where there are several."""
+        return without_single_axis(self._answer("members" if self.with_spread else "predict")[0])
+
+    @property
+    def spread(self) -> FloatArray | None:
+        """Standard deviation over the members, (n, outputs); None unless it was asked for."""
+        return self._answer("members")[1] if self.with_spread else None
+
+    @property
+    def probabilities(self) -> tuple[FloatArray, ...]:
+        """Class probabilities (n, classes), one matrix per output; none of a regressor."""
+        return self._answer("predict_proba") if hasattr(self.predictor, "predict_proba") else ()
+
+    def class_probabilities(self) -> FloatArray:
+        """The one matrix that a loss reads; a function may give it as its output."""
+        if hasattr(self.predictor, "predict") and not hasattr(self.predictor, "predict_proba"):
+            raise TypeError(
+                f"this loss needs class probabilities, but {type(self.predictor).__name__} has no "
+                "predict_proba; calibrate it, or use the loss 'zero_one'."
+            )
+        matrices = self.probabilities or self._answer("predict")
+        if len(matrices) > 1 or matrices[0].ndim != 2 or len(matrices[0]) != len(self):
+            shapes = ", ".join(str(matrix.shape) for matrix in matrices)
+            raise ValueError(
+                f"class probabilities must have shape ({len(self)}, classes); got {shapes}."
+            )
+        return np.asarray(matrices[0], dtype=np.float64)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of predictions per row; none without a predictor."""
+        if self.predictor is None:
+            return 0
+        return 1 if self.predictions.ndim == 1 else self.predictions.shape[1]
+
+    def _answer(self, question: str) -> Answer:
+        if question not in self._answers:
+            self._answers[question] = _QUESTIONS[question](self.predictor, self.X)
+        return self._answers[question]
+
+
+def _ask_probabilities(predictor: Any, X: Rows) -> Answer:
+    answer = call(predictor, predictor.predict_proba, X)
+    # One matrix, or a list of one for each output.
+    matrices = answer if isinstance(answer, list) else [answer]
+    return tuple(np.asarray(matrix, dtype=np.float64) for matrix in matrices)
+
+
+def _ask_members(predictor: Any, X: Rows) -> Answer:
+    return tuple(call(predictor, lambda rows: mean_and_spread(predictor, rows), X))
+
+
+_QUESTIONS = {
+    "predict": lambda predictor, X: (raw_output(predictor, X),),
+    "predict_proba": _ask_probabilities,
+    "members": _ask_members,
+}
+
+
+def own_signals(outputs: Outputs) -> np.ndarray:
+    """What g itself says about each row, as columns; text where g is a function that returns text.
+
+    A classifier gives its class code, the margin between its two likeliest classes and the
+    entropy of its probabilities; a forest or bag of regressors the mean and standard deviation
+    over its members; any other predictor its output.
+    """
+    if outputs.probabilities:
+        return np.hstack([_class_signals(matrix) for matrix in outputs.probabilities])
+    predictions, classes = outputs.predictions, classes_of(outputs.predictor)
+    if classes is not None and predictions.ndim == 1:
+        predictions = class_codes(predictions, classes)
+    columns = predictions.reshape(len(predictions), -1)
+    return columns if outputs.spread is None else np.hstack([columns, outputs.spread])
+
+
+def own_signal_names(predictor: Any, width: int) -> list[str]:
+    """A name for each of the so many columns of `own_signals`."""
+    if hasattr(predictor, "predict_proba"):
+        parts = ["predicted class", "margin between classes", "entropy of the predictor"]
+        n = width // len(parts)
+        return [part if n == 1 else f"{part} {j}" for j in range(n) for part in parts]
+    parts = ["prediction", *(["spread of the predictor"] if has_members(predictor) else [])]
+    n = width // len(parts)
+    return [part if n == 1 else f"{part} {j}" for part in parts for j in range(n)]
+
+
+def _class_signals(probabilities: FloatArray) -> FloatArray:
+    top = np.sort(probabilities, axis=1)[:, -2:]
+    margin = top[:, -1] - (top[:, 0] if top.shape[1] == 2 else 0.0)
+    logs = np.log(np.where(probabilities > 0, probabilities, 1.0))
+    entropy = -(probabilities * logs).sum(axis=1)
+    return np.column_stack([probabilities.argmax(axis=1), margin, entropy])
+
+
+def realised_losses(loss: Loss, outputs: Outputs, y: ArrayLike | None) -> FloatArray:
+    """Return ``L(y, g(x))`` for each row, giving the loss what it reads."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    check_same_order(X=outputs.X, y=y)
+    _check_loss_fits(loss, outputs.predictor)
+    n = len(outputs)
+    targets = check_targets(as_array(y), n)
+    if not n:
+        return np.empty(0)
+    if loss.reads == "probabilities":
+        probabilities = outputs.class_probabilities()
+        codes = class_codes(targets, classes_of(outputs.predictor))
+        return check_losses(loss(codes, probabilities), n)
+    output = outputs.predictions
+    if loss.reads == "numbers":
+        targets = check_numeric(targets, "y")
+        output = check_numeric(output, "the predictor's output")
+    if loss.reads == "codes":
+        classes = _cost_classes(loss, outputs.predictor)
+        targets, output = class_codes(targets, classes), class_codes(output, classes)
+    if loss.reads != "anything" and not targets.shape == output.shape == (n,):
+        raise ValueError(
+            f"y has shape {targets.shape}, and the predictor returned shape {output.shape}; the "
+            f"loss {loss.name} compares one value with one. For several outputs pass a loss of "
+            "your own, such as lambda y, g: np.abs(y - g).max(axis=1)."
+        )
+    return check_losses(loss(targets, output), n)
+
+
+def _check_loss_fits(loss: Loss, predictor: Any) -> None:
+    """Raise where no loss was chosen and the default, for numbers, would be used on classes."""
+    model = getattr(predictor, "__self__", predictor)  # of a method, such as model.predict
+    if loss.is_default and is_classifier(model):
+        raise ValueError(
+            f"the predictor {type(model).__name__} is a classifier, and the default loss is "
+            "'absolute', for numbers; choose one of 'zero_one', 'log', 'brier' or cost(matrix). If "
+            "the labels are numbers whose difference has a meaning, pass loss='absolute'."
+        )
+
+
+def _cost_classes(loss: Loss, predictor: Any) -> Any:
+    """Return the classes that the rows and columns of a cost matrix stand for."""
+    classes = classes_of(predictor) if loss.classes is None else loss.classes
+    if classes is not None and len(classes) != loss.n_classes:
+        raise ValueError(
+            f"the cost matrix has {loss.n_classes} classes, but the predictor knows "
+            f"{len(classes)}: {np.asarray(classes).tolist()}."
+        )
+    return classes
