@@ -23,7 +23,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from archives_for_tests import loss_model, rows, small_scorer
-from locuscore import KNNGamma, _fork
+from locuscore import KNNGamma
+from locuscore._shared import fork
 
 rng = np.random.default_rng(0)
 X, y = rows(160)
@@ -53,7 +54,7 @@ def old_runtimes(n_modules):
             self.omp_set_num_threads = runtime.omp_set_num_threads
     return [Old(runtime) for runtime in found(n_modules)]
 
-found = _fork._found
+found = fork._found
 
 def served(scorer):
     # An application that was made, and asked, before the fork.
@@ -75,7 +76,7 @@ def served(scorer):
     return score
 
 def made(name):
-    _fork._found = old_runtimes if name == "old runtime" else found
+    fork._found = old_runtimes if name == "old runtime" else found
     if name in ("wide", "old runtime"):
         return small_scorer(X=wide, y=y, gamma=KNNGamma(k=7)), np.tile(wide, (2, 1))
     batch = np.tile(X, (2, 1))
