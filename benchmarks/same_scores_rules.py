@@ -38,15 +38,16 @@ def array_certificates() -> Any:
     many = scored_losses(9000)
     grid = np.linspace(0.05, 1, 20)
     groups = np.array(list("aaaabbbccd"))[np.arange(600) % 10]
-    wanted = 0.5, 0.1, 0.1
+    wanted = 0.5, 0.2, 0.1
     capped_losses = np.minimum(z, 2.0)
     return {
         "threshold": lc.certify_threshold(s, z, *wanted),
         "reference": lc.certify_threshold(s, z, *wanted, reference=many[0][:300]),
         "starts": lc.certify_threshold(s, z, *wanted, reference=many[0][:300], starts=[0.1, 0.4]),
+        "start too high": lc.certify_threshold(s, z, 0.5, 0.1, 0.1),
         "impossible": lc.certify_threshold(s[:20], z[:20], 0.01, 0.01, 0.01),
         "Holm": lc.certify_threshold_holm(s, z, *wanted, grid),
-        "paper": lc.certify_threshold_paper(*many, 0.5, 0.2, 0.1, grid),
+        "paper": lc.certify_threshold_paper(*many, 0.5, 0.3, 0.1, grid),
         "paper, too few": lc.certify_threshold_paper(s, z, *wanted, grid),
         "groups": lc.certify_groups(s, z, groups, *wanted),
         "pool": lc.certify_groups(s, z, groups, *wanted, pool=["c", "d"]),

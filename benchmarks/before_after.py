@@ -1,0 +1,212 @@
+"""Time of two versions side by side: interleaved runs in fresh processes, medians and their ratio.
+
+    python benchmarks/before_after.py BEFORE_SRC AFTER_SRC [--rounds 5] [--only TEXT ...]
+
+Each round starts two processes, one for each source folder, and has them run one line after another
+in turns, so that a line is timed on both versions within seconds; the version that goes first
+changes from round to round. Times are those of the processor with one thread, which other work on
+the machine disturbs least. Only public names are used, so the same lines run on both versions.
+Fails where the median ratio is above 1.10. About four minutes for five rounds on a quiet machine.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+
+from locuscore import KNNGamma, Locus, Scorer
+from locuscore.engines import MDN, Bagged, Forest, Gaussian
+from locuscore.report import report
+
+MOST = 1.10
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+IMPORT = "import time; t = time.process_time(); import locuscore; print(time.process_time() - t)"
+IMPORT_LINE = "import locuscore"
+TEN_ALPHAS = np.linspace(0.05, 0.5, 10)
+
+
+def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 10))
+    return X, X.sum(axis=1) + X[:, 0] * rng.normal(size=n)
+
+
+class Parts:
+    """What the lines work on, each made when first wanted."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "kept.locus"
+        self.labelled = rows(10_000, seed=1)
+        self.X = rows(50_000, seed=2)[0]
+        self.frame = pd.DataFrame(self.X, columns=[f"x{j}" for j in range(10)])
+        self.linear = LinearRegression().fit(*rows(1000, seed=3))
+
+    @cached_property
+    def forest(self) -> Any:
+        return RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(*rows(1000, 3))
+
+    @cached_property
+    def locus(self) -> Locus:
+        return Locus(self.linear, random_state=0).fit(*self.labelled)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return Scorer(self.locus, self.locus.certify(1.0, 0.2, 0.1))
+
+    @cached_property
+    def frame_scorer(self) -> Scorer:
+        X, y = self.labelled
+        frame = pd.DataFrame(X, columns=self.frame.columns)
+        g = LinearRegression().fit(frame[:1000], y[:1000])
+        return Scorer(Locus(g, engine=Forest(20), random_state=0).fit(frame, y))
+
+    def small(self, engine: Any, **settings: Any) -> Locus:
+        """Fit another engine, on 2,000 rows."""
+        locus = Locus(self.linear, engine=engine, random_state=0, **settings)
+        return locus.fit(*(part[:2000] for part in self.labelled))
+
+    @cached_property
+    def gaussian(self) -> Locus:
+        return self.small(Gaussian(Ridge(), Ridge()))
+
+    @cached_property
+    def bagged(self) -> Locus:
+        return self.small(Bagged(Gaussian(Ridge(), Ridge()), n_draws=10))
+
+    @cached_property
+    def mdn(self) -> Locus:
+        return self.small(MDN(n_draws=50, max_epochs=5))
+
+    @cached_property
+    def gamma(self) -> Locus:
+        return self.small(Forest(), gamma=KNNGamma())
+
+    def load(self) -> Scorer:
+        if not self.path.exists():
+            self.scorer.save(self.path)
+        return Scorer.load(self.path)
+
+
+# What is timed, and how often in one run; a call before that is not counted, except for fits.
+LINES: dict[str, tuple[Callable[[Parts], Any], int]] = {
+    "fit, 10,000 rows, linear g": (lambda p: Locus(p.linear, random_state=0).fit(*p.labelled), 1),
+    "fit, 10,000 rows, forest g": (
+        lambda p: Locus(p.forest, engine=Forest(20), random_state=0).fit(*p.labelled),
+        1,
+    ),
+    "loss_bound, 1 row": (lambda p: p.locus.loss_bound(p.X[:1], 0.1), 200),
+    "loss_bound, 50,000 rows": (lambda p: p.locus.loss_bound(p.X, 0.1), 1),
+    "loss_bound, 50,000 rows, ten alphas": (lambda p: p.locus.loss_bound(p.X, TEN_ALPHAS), 1),
+    "exceedance, 50,000 rows": (lambda p: p.locus.exceedance(p.X, 1.0), 1),
+    "Scorer, 50,000 rows": (lambda p: p.scorer(p.X), 1),
+    "Scorer, frame of 50,000 rows": (lambda p: p.frame_scorer(p.frame), 1),
+    "Scorer, 1 row": (lambda p: p.scorer(p.X[:1]), 200),
+    "Scorer, frame of 1 row": (lambda p: p.frame_scorer(p.frame[:1]), 100),
+    "certify": (lambda p: p.locus.certify(1.0, 0.2, 0.1), 5),
+    "certify, 5,000 fresh rows": (lambda p: p.locus.certify(1.0, 0.2, 0.1, *rows(5000, 4)), 3),
+    "save": (lambda p: p.scorer.save(p.path), 3),
+    "load": (lambda p: p.load(), 3),
+    "loss_bound, 5,000 rows, Gaussian": (lambda p: p.gaussian.loss_bound(p.X[:5000]), 5),
+    "loss_bound, 5,000 rows, Bagged(Gaussian)": (lambda p: p.bagged.loss_bound(p.X[:5000]), 3),
+    "loss_bound, 2,000 rows, MDN": (lambda p: p.mdn.loss_bound(p.X[:2000]), 1),
+    "loss_bound, 5,000 rows, Forest with KNNGamma": (lambda p: p.gamma.loss_bound(p.X[:5000]), 3),
+    "report, 5,000 rows": (lambda p: report(p.scorer, *rows(5000, seed=5)).to_html(), 1),
+}
+
+
+def child() -> None:
+    """Time the lines whose names come in, one at a time."""
+    warnings.simplefilter("ignore")
+    parts = Parts()
+    for name in map(str.strip, sys.stdin):
+        function, repeats = LINES[name]
+        if not name.startswith("fit"):
+            function(parts)
+        print(median(seconds(function, parts) for _ in range(repeats)), flush=True)
+
+
+def seconds(function: Callable[[Parts], Any], parts: Parts) -> float:
+    start = time.process_time()
+    function(parts)
+    return time.process_time() - start
+
+
+class Version:
+    """A process that has one of the two versions on its path."""
+
+    def __init__(self, source: Path) -> None:
+        path = {"PYTHONPATH": str(source.resolve())}
+        self.environment = {**os.environ, **ONE_THREAD, **path}
+        self.process = self._start(__file__, "--child")
+
+    def _start(self, *arguments: str) -> Any:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, *arguments], env=self.environment, **pipes)
+
+    def __call__(self, name: str) -> float:
+        if name == IMPORT_LINE:
+            return min(float(self._start("-c", IMPORT).communicate()[0]) for _ in range(2))
+        print(name, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+
+def one_round(sources: list[Path], names: list[str], first: int) -> list[tuple[float, float]]:
+    """Seconds of each line, before and after."""
+    versions = [Version(source) for source in sources]
+    found = []
+    for name in names:
+        times = {side: versions[side](name) for side in (first, 1 - first)}
+        found.append((times[0], times[1]))
+    for version in versions:
+        version.process.communicate()
+    return found
+
+
+def show(names: list[str], times: np.ndarray) -> bool:
+    """Print a table of times (rounds, lines, 2); whether no line is slower than it may be."""
+    print("| line | before, ms | after, ms | after / before | range |")
+    print("|---|---:|---:|---:|---:|")
+    ratios = times[..., 1] / times[..., 0]
+    for j, name in enumerate(names):
+        before, after = 1e3 * np.median(times[:, j], axis=0)
+        ratio, low, high = np.median(ratios[:, j]), ratios[:, j].min(), ratios[:, j].max()
+        mark = " (above)" if ratio > MOST else ""
+        print(
+            f"| {name} | {before:.2f} | {after:.2f} | {ratio:.2f}{mark} | {low:.2f} to {high:.2f} |"
+        )
+    return bool((np.median(ratios, axis=0) <= MOST).all())
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--child"]:
+        child()
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", type=Path, nargs=2, metavar="SRC", help="before, after")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", default=[""], help="lines that contain one of these")
+    options = parser.parse_args()
+    names = [name for name in (IMPORT_LINE, *LINES) if any(text in name for text in options.only)]
+    start, times = time.perf_counter(), []
+    for number in range(options.rounds):
+        times.append(one_round(options.sources, names, first=number % 2))
+        print(f"round {number + 1}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    sys.exit(not show(names, np.array(times)))
+
+
+if __name__ == "__main__":
+    main()
