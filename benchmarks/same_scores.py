@@ -112,6 +112,8 @@ def has_same_bits(before: np.ndarray, after: np.ndarray) -> bool:
 
 def verdict(before: Values, after: Values, numbers_only: bool) -> tuple[bool, str]:
     """Whether a case is the same, and one line about it; more where texts differ."""
+    if not before:
+        return False, "not in the file"
     missing = [name for name in before if name not in after]
     new = f" ({len(after.keys() - before.keys())} new)" if after.keys() - before.keys() else ""
     if missing:
@@ -135,9 +137,10 @@ def verdict(before: Values, after: Values, numbers_only: bool) -> tuple[bool, st
     return worst <= MOST and (numbers_only or not texts), line + new
 
 
-def compare(path: Path, cases: dict[str, Case], numbers_only: bool) -> bool:
+def compare(path: Path, cases: dict[str, Case], only: str, numbers_only: bool) -> bool:
     """Print one line per case; whether all are the same."""
     before, versions = kept(path)
+    gone = [name for name in before if only in name and name not in cases]
     for name, now in library_versions().items():
         if versions.get(name) != now:
             print(f"note: {name} was {versions.get(name)}, is {now}")
@@ -151,7 +154,9 @@ def compare(path: Path, cases: dict[str, Case], numbers_only: bool) -> bool:
         print(f"{'ok  ' if is_same else 'FAIL'} {name}: {line}", flush=True)
     n_same, n_identical = (sum(result[i] for result in results) for i in (1, 2))
     print(f"{n_identical} of {len(results)} cases identical, {n_same} within {MOST:g}.")
-    return n_same == len(results)
+    if gone:
+        print(f"FAIL in the file only: {', '.join(gone)}")
+    return n_same == len(results) and not gone
 
 
 def library_versions() -> dict[str, str]:
@@ -171,7 +176,7 @@ def main() -> None:
     start = time.perf_counter()
     cases = {name: case for name, case in all_cases().items() if options.only in name}
     if options.action == "compare":
-        is_same = compare(options.file, cases, options.numbers_only)
+        is_same = compare(options.file, cases, options.only, options.numbers_only)
     else:
         found = {name: dict(leaves(case())) for name, case in cases.items()}
         keep(options.file, found, library_versions())
