@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +78,7 @@ class Parts:
 
     @cached_property
     def frame_scorer(self) -> Scorer:
-        X, y = self.labelled
-        frame = pd.DataFrame(X, columns=self.frame.columns)
+        frame, y = pd.DataFrame(self.labelled[0], columns=self.frame.columns), self.labelled[1]
         g = LinearRegression().fit(frame[:1000], y[:1000])
         return Scorer(Locus(g, engine=Forest(20), random_state=0).fit(frame, y))
 
@@ -124,7 +122,6 @@ LINES: dict[str, tuple[Callable[[Parts], Any], int]] = {
 
 def child() -> None:
     """Time the lines whose names come in, one at a time."""
-    warnings.simplefilter("ignore")
     parts = Parts()
     for name in map(str.strip, sys.stdin):
         function, repeats = LINES[name]
@@ -143,12 +140,12 @@ class Version:
     """A process that has one of the two versions on its path."""
 
     def __init__(self, source: Path) -> None:
-        self.environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(source.resolve())}
+        self.env = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(source.resolve())}
         self.process = self._start(__file__, "--child")
 
     def _start(self, *arguments: str) -> Any:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        return subprocess.Popen([sys.executable, *arguments], env=self.environment, **pipes)
+        return subprocess.Popen([sys.executable, "-Wignore", *arguments], env=self.env, **pipes)
 
     def __call__(self, name: str) -> float:
         if name == IMPORT_LINE:
@@ -170,8 +167,7 @@ def one_round(sources: list[Path], names: list[str], first: int) -> np.ndarray:
 
 def show(names: list[str], times: np.ndarray) -> bool:
     """Print a table of times (rounds, lines, 2); whether no line is slower than it may be."""
-    print("| line | before, ms | after, ms | after / before | range |")
-    print("|---|---:|---:|---:|---:|")
+    print("| line | before, ms | after, ms | after / before | range |\n|---|---:|---:|---:|---:|")
     ratios = times[..., 1] / times[..., 0]
     for j, name in enumerate(names):
         before, after = 1e3 * np.median(times[:, j], axis=0)
