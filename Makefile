@@ -38,84 +38,84 @@ types: .venv/.dev
 
 # The long statistical runs; their figures go into docs/.
 guarantees: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/consistency.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.consistency
 
 certificates: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/certificates.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.certificates
 
 # How many draws a forest should have under gamma.
 gamma: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/gamma.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.gamma
 
 # How far off `Locus.probability` is, by decile.
 probability: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/probability.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.probability
 
 # What a mean-loss test without a seed costs in power and width.
 mean-loss: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/mean_loss.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.mean_loss
 
 default-engine: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/default_engine.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.default_engine
 
 speed: .venv/.dev
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.costs.speed
 
 # PyMC is slow: most of an hour; finished datasets are kept.
 speed-bart: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/speed_bart.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.bart
 
 engine-costs: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/engine_costs.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.engines
 
 bart-transform: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/bart_transform.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.bart_transform
 
 speed-mdn: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.mdn
 
 # The command `score` against the in-memory call, and what more rows bring.
 cli-score: .venv/.dev
-	$(BIN)/python benchmarks/cli_score.py
+	$(BIN)/python -m benchmarks.costs.cli_score
 
 # A report beside scoring the same rows: up to a million of them, a few minutes.
 report-cost: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/report_cost.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.report
 
 rows-worth-using: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/rows_worth_using.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.rows_worth_using
 
 # The service and Spark beside the scorer in memory; wants both cores to itself.
 service-load: .venv/.dev
-	$(BIN)/python benchmarks/service.py
+	$(BIN)/python -m benchmarks.costs.service
 
 # 20,000 forged archives, each in a process of its own: a quarter of an hour on one core.
 fuzz: .venv/.dev
-	$(TEST_THREADS) PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/fuzz_archives.py
+	$(TEST_THREADS) PYTHONPATH=tests:tests/support $(BIN)/python -m benchmarks.costs.fuzz_archives
 
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench
-	$(BIN)/python benchmarks/run.py $(BENCH)
+	$(BIN)/python -m benchmarks.paper.run $(BENCH)
 
 # Two datasets, two seeds, all methods: a few minutes; records are thrown away.
 bench-smoke: .venv/.bench
 	rm -rf build/smoke
-	$(BIN)/python benchmarks/run.py --smoke --folder build/smoke/records
-	$(BIN)/python benchmarks/report.py --folder build/smoke/records --out build/smoke/RESULTS.md
+	$(BIN)/python -m benchmarks.paper.run --smoke --folder build/smoke/records
+	$(BIN)/python -m benchmarks.paper.report --folder build/smoke/records --out build/smoke/RESULTS.md
 
 # The paper's own BART backend, on two small datasets: half an hour.
 bench-slow: .venv/.bench
-	$(BIN)/python benchmarks/run.py --methods slow $(BENCH)
+	$(BIN)/python -m benchmarks.paper.run --methods slow $(BENCH)
 
 bench-oracle: .venv/.bench
-	$(TEST_THREADS) $(BIN)/python benchmarks/oracle.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.oracle
 
 bench-homes: .venv/.bench
-	$(TEST_THREADS) $(BIN)/python benchmarks/homes.py
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.homes
 
 bench-report: .venv/.bench
-	$(BIN)/python benchmarks/figure1.py
-	$(BIN)/python benchmarks/report.py
+	$(BIN)/python -m benchmarks.paper.figure1
+	$(BIN)/python -m benchmarks.paper.report
 
 .venv/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -33,14 +33,13 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
-    "benchmarks/*.md",
+    "benchmarks/**.md",
     "changes/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
-PART_OF_RESULTS = "NOTES"  # no page of its own
-exclude_patterns += [f"benchmarks/{PART_OF_RESULTS}.md"]
+exclude_patterns += ["benchmarks/paper/NOTES.md"]  # part of RESULTS.md
 
 myst_heading_anchors = 3
 default_role = "py:obj"  # docstrings write names in single backticks
@@ -101,7 +100,8 @@ html_theme_options: dict[str, Any] = {
 html_context = {"default_mode": "auto"}
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = sorted({p.stem for p in (ROOT / "benchmarks").glob("*.md")} - {PART_OF_RESULTS})
+PAGES = (page.relative_to(ROOT) for page in (ROOT / "benchmarks").rglob("*.md"))
+BENCHMARKS = sorted(f"/{page.with_suffix('')}" for page in PAGES if page.stem != "NOTES")
 
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
 CONTENTS = {
@@ -138,7 +138,7 @@ CONTENTS = {
         "datasets",
         "testing",
     ],
-    "docs/evidence": ["figures/consistency", *(f"/benchmarks/{name}" for name in BENCHMARKS)],
+    "docs/evidence": ["figures/consistency", *BENCHMARKS],
     "CONTRIBUTING": ["/changes/README"],
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
-from datasets import load
+from benchmarks.datasets import load
 from locuscore import Locus, prediction_column
 from locuscore.engines import Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.metrics import pinball_loss

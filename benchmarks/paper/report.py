@@ -5,16 +5,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import figures
-import homes
-import oracle
-import records
-from comparisons import differences, fidelity, mean_ranks
-from datasets import DATASETS, NOT_AVAILABLE
-from methods import METHODS, USUAL
-from run import n_seeds
-from summary import LOCUS_COLUMNS, OURS, Summary, paper, table
-from tables import (
+from benchmarks.datasets import DATASETS, NOT_AVAILABLE
+from benchmarks.paper import figures, homes, oracle, records
+from benchmarks.paper.comparisons import differences, fidelity, mean_ranks
+from benchmarks.paper.methods import METHODS, USUAL
+from benchmarks.paper.run import n_seeds
+from benchmarks.paper.summary import LOCUS_COLUMNS, OURS, Summary, paper, table
+from benchmarks.paper.tables import (
     BASELINE_NOTE,
     backend_table,
     beside_paper,

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import IsolationForest
 
-from baselines import variance_network
-from datasets import load
+from benchmarks.datasets import load
+from benchmarks.paper.baselines import variance_network
+from benchmarks.paper.protocol import Task, prepare
+from benchmarks.paper.summary import paper, table
 from locuscore import Locus, prediction_column
 from locuscore.engines import MDN
-from protocol import Task, prepare
-from summary import paper, table
 
 TARGET = Path(__file__).with_name("records") / "homes.json"
 SEED, TAU = 0, 70.0

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import StandardScaler
 
-from datasets import load
+from benchmarks.datasets import load
 from locuscore import Locus, Score, match_acceptance, tau_rule, tune_alpha, tune_threshold
 from locuscore.engines import Scale
 from locuscore.metrics import coverage, exceedance_area, exceedance_rates, pinball_loss

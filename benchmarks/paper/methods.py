@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-import baselines
-import peers
+from benchmarks.paper import baselines, peers
+from benchmarks.paper.protocol import ALPHA, Scores, Task, stopwatch
 from locuscore import KNNGamma, Locus, Score, engines, prediction_column
-from protocol import ALPHA, Scores, Task, stopwatch
 
 Run = Callable[[Task], Scores]
 FEW = 3  # seeds of the methods that take longest and stand in none of the paper's tables

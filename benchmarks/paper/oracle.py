@@ -18,12 +18,12 @@ import matplotlib as mpl
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-import records
+from benchmarks.paper import records
+from benchmarks.paper.protocol import ACCEPTANCE, ALPHA, LARGE
+from benchmarks.paper.summary import table
 from locuscore import Locus, Score, engines
 from locuscore.metrics import pinball_loss
 from locuscore.testing import GENERATORS, Generator
-from protocol import ACCEPTANCE, ALPHA, LARGE
-from summary import table
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

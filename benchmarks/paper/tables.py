@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from comparisons import (
+from benchmarks.datasets import NOT_AVAILABLE, PAPER, STAND_INS, label
+from benchmarks.paper.comparisons import (
     LEVEL,
     MARGIN,
     N_AVAILABLE,
@@ -14,10 +15,9 @@ from comparisons import (
     mean_ranks,
     win_tie_loss,
 )
-from datasets import NOT_AVAILABLE, PAPER, STAND_INS, label
-from methods import METHODS
-from protocol import CURVE
-from summary import LOCUS_COLUMNS, OURS, Summary, cell, paper, table
+from benchmarks.paper.methods import METHODS
+from benchmarks.paper.protocol import CURVE
+from benchmarks.paper.summary import LOCUS_COLUMNS, OURS, Summary, cell, paper, table
 
 RATE_KEYS = ("lambda_rate", "alpha_rate")
 BASELINE_NOTE = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from datasets import DATASETS, PAPER, STAND_INS
-from methods import METHODS
+from benchmarks.datasets import DATASETS, PAPER, STAND_INS
+from benchmarks.paper.methods import METHODS
 
 PAPER_FILE = Path(__file__).with_name("paper.json")
 OURS = "Locus"

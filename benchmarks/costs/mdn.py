@@ -17,10 +17,10 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression
 
+from benchmarks.costs.speed import MEGABYTE, peak_memory
 from locuscore import KNNGamma, Locus
 from locuscore.draws import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.engines import MDN, Forest, Gaussian
-from speed import MEGABYTE, peak_memory
 
 REPORT = Path(__file__).with_name("SPEED_MDN.md")
 REPEATS = 5

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from datasets import load
+from benchmarks.datasets import load
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import coverage_law
 from locuscore.engines import Forest

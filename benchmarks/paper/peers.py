@@ -6,8 +6,8 @@ Columns "x" is what the paper's engines see; "all" adds g(x) and the spread of g
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from baselines import choose, mean_loss, mean_loss_forest
-from protocol import ALPHA, Scores, Task, stopwatch
+from benchmarks.paper.baselines import choose, mean_loss, mean_loss_forest
+from benchmarks.paper.protocol import ALPHA, Scores, Task, stopwatch
 
 N_BINS = 5
 

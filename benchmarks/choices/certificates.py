@@ -29,7 +29,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 REPORT = Path(__file__).with_name("CERTIFICATES.md")
-FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "certificates.png"
+FIGURE = Path(__file__).parents[2] / "docs" / "figures" / "certificates.png"
 ETA = DELTA = 0.1
 REPEATS = {200: 500, 1_000: 4_000, 5_000: 200, 20_000: 200}
 SIZES = tuple(REPEATS)
@@ -247,7 +247,7 @@ def report(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]
                 + " |"
             )
         lines.append("")
-    lines += ["![accepted share](../docs/figures/certificates.png)", "", "## Cost", ""]
+    lines += ["![accepted share](../../docs/figures/certificates.png)", "", "## Cost", ""]
     lines += ["1,000,000 rows, best of three.", "", "| call | seconds | times one argsort |"]
     lines.append("|---|---|---|")
     lines += [f"| {name} | {spent:.3f} | {ratio:.1f} |" for name, spent, ratio in cost()]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from datasets import load
+from benchmarks.datasets import load
 from locuscore import Locus
 
 REPORT = Path(__file__).with_name("PROBABILITY.md")

@@ -1,6 +1,6 @@
 """Read the paper's result tables from its source; writes paper.json.
 
-``python benchmarks/transcribe.py locus.tex``. The file is committed, so this is needed only once.
+``python -m benchmarks.paper.transcribe locus.tex``; the file is committed, so once was enough.
 """
 
 import json

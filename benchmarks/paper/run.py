@@ -20,12 +20,12 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 
-import records
-from costs import Costs
-from datasets import DATASETS
-from methods import METHODS, chosen
-from progress import Progress
-from protocol import N_TREES, measure, prepare
+from benchmarks.datasets import DATASETS
+from benchmarks.paper import records
+from benchmarks.paper.costs import Costs
+from benchmarks.paper.methods import METHODS, chosen
+from benchmarks.paper.progress import Progress
+from benchmarks.paper.protocol import N_TREES, measure, prepare
 
 SMOKE = ("concrete", "airfoil")
 PACKAGES = (

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datasets import DATASETS
-from methods import METHODS
+from benchmarks.datasets import DATASETS
+from benchmarks.paper.methods import METHODS
 
 if TYPE_CHECKING:
-    from run import Job
+    from benchmarks.paper.run import Job
 
 # Seconds of one core for g and its predictions, with 1,000 rows to train on and 10 features.
 G_SECONDS = 1.0

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import betabinom, rankdata, t
 
-from datasets import PAPER
-from summary import LOCUS_COLUMNS, OURS, Summary, paper
+from benchmarks.datasets import PAPER
+from benchmarks.paper.summary import LOCUS_COLUMNS, OURS, Summary, paper
 
 TEST_SHARE = 0.1 / 0.9  # test rows over the rows that everything else was made from
 LEVEL = 0.05

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.costs.bart import make_losses
 from locuscore.engines import BART, select_engine
-from speed_bart import make_losses
 
 REPORT = Path(__file__).with_name("BART_TRANSFORM.md")
 NAMES = [

@@ -1,7 +1,7 @@
 """`BART` beside `PyMCBART`, the paper's backend, on the same D1; writes SPEED_BART.md.
 
 Run from the repository's root: ``make speed-bart``. Each finished fit is one line of
-speed_bart.jsonl and is not run again; remove lines to repeat them.
+bart.jsonl and is not run again; remove lines to repeat them.
 PyMC takes several minutes for a split of `concrete` and most of an hour for one of `bike`.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 
-from datasets import load
+from benchmarks.datasets import load
 from locuscore import Locus
 from locuscore.engines import BART, PyMCBART
 from locuscore.metrics import pinball_loss
 
-RECORDS = Path(__file__).with_name("speed_bart.jsonl")
+RECORDS = Path(__file__).with_name("bart.jsonl")
 REPORT = Path(__file__).with_name("SPEED_BART.md")
 # Dataset and seed of the split.
 SPLITS = (("concrete", 0), ("bike", 0), ("concrete", 1), ("concrete", 2))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import IsolationForest, RandomForestRegressor
 
-from protocol import Part, Scores, Task, stopwatch
+from benchmarks.paper.protocol import Part, Scores, Task, stopwatch
 
 N_UNITS, BATCH, EPOCHS, PATIENCE, HELD_OUT = 64, 128, 200, 20, 0.2
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from comparisons import best_of_paper
-from datasets import DATASETS, NOT_AVAILABLE, PAPER, STAND_INS, label
-from protocol import CURVE
-from summary import OURS, Summary, paper
+from benchmarks.datasets import DATASETS, NOT_AVAILABLE, PAPER, STAND_INS, label
+from benchmarks.paper.comparisons import best_of_paper
+from benchmarks.paper.protocol import CURVE
+from benchmarks.paper.summary import OURS, Summary, paper
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

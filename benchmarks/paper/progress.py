@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from costs import Costs
+from benchmarks.paper.costs import Costs
 
 if TYPE_CHECKING:
-    from run import Job
+    from benchmarks.paper.run import Job
 
 SECONDS_BETWEEN_LINES = 60
 

@@ -12,7 +12,7 @@ mpl.use("Agg")
 
 HERE = Path(__file__).parent
 TARGET = HERE / "figures" / "figure1.png"
-EXAMPLE = HERE.parent / "examples" / "plot_1_figure1.py"
+EXAMPLE = HERE.parents[1] / "examples" / "plot_1_figure1.py"
 
 
 def main() -> None:

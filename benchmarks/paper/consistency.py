@@ -23,7 +23,7 @@ SEEDS = (0, 1, 2)
 ALPHA = 0.1
 N_FRESH = 5_000
 ORACLE_PLACE = 4 * SIZES[-1]  # where the horizontal axis of Theorem 6 shows the oracle
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
 
 
 def growing_leaves(n: int) -> Forest:
