@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after")
     options = parser.parse_args()
     run(options.sizes, options.minutes)
+    records.pack(FOLDER)
     there = records.read(FOLDER)
     draw(there)
     REPORT.write_text("\n".join(report(there)) + "\n")

@@ -175,6 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(breakdown(jobs, costs))
         return 0
     failures = run(jobs, options.jobs, options.minutes, costs)
+    records.pack(options.folder)
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     return 1 if failures else 0

@@ -43,6 +43,26 @@ def test_a_torn_line_is_dropped_and_the_file_stays_whole(tmp_path):
     assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1]
 
 
+def test_packing_keeps_every_record_and_none_twice(tmp_path):
+    from benchmarks.paper import records
+
+    records.append(a_record(0), tmp_path)
+    records.append(a_record(1), tmp_path)
+    with (tmp_path / "toy.jsonl").open("ab") as file:
+        file.write(b'{"dataset": "toy", "seed": 2, "meth')
+    before = (tmp_path / "toy.jsonl").read_bytes()
+    records.pack(tmp_path)
+    assert os.listdir(tmp_path) == ["toy.jsonl.xz"]
+    packed = (tmp_path / "toy.jsonl.xz").read_bytes()
+    assert not records.append(a_record(0, value=2.0), tmp_path)
+    (tmp_path / "toy.jsonl").write_bytes(before)  # as if killed before the plain file was removed
+    assert records.append(a_record(2), tmp_path)
+    assert [record["seed"] for record in records.read(tmp_path)] == [0, 1, 2]
+    (tmp_path / "toy.jsonl").write_bytes(before)
+    records.pack(tmp_path)
+    assert (tmp_path / "toy.jsonl.xz").read_bytes() == packed, "the same records, other bytes"
+
+
 def command(folder):
     return [
         *(sys.executable, "-m", "benchmarks.paper.run"),
@@ -52,6 +72,7 @@ def command(folder):
 
 
 def lines(folder):
+    """Whole records so far; while it runs, they are plain lines."""
     path = folder / "concrete.jsonl"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -68,6 +89,7 @@ def comparable(folder):
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     from benchmarks import datasets
+    from benchmarks.paper import records
 
     if not (datasets.FOLDER / "concrete.csv.gz").exists():
         pytest.skip("the benchmark's data is not here")
@@ -83,7 +105,8 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
         file.write(b'{"dataset": "conc')  # as if the kill had hit a write
     subprocess.run(command(killed), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(command(whole), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert len(lines(killed)) == len(set(comparable(killed))) == SEEDS * len(METHODS)
+    assert os.listdir(killed) == ["concrete.jsonl.xz"]
+    assert len(records.read(killed)) == len(comparable(killed)) == SEEDS * len(METHODS)
     assert comparable(killed) == comparable(whole)
     finished = subprocess.run(command(killed), cwd=ROOT, check=True, capture_output=True, text=True)
     assert "0 tasks, 0 records to make" in finished.stdout
