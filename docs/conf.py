@@ -100,8 +100,6 @@ html_theme_options: dict[str, Any] = {
 html_context = {"default_mode": "auto"}
 
 ROOT = Path(__file__).parents[1]
-PAGES = (page.relative_to(ROOT) for page in (ROOT / "benchmarks").rglob("*.md"))
-BENCHMARKS = sorted(f"/{page.with_suffix('')}" for page in PAGES if page.stem != "NOTES")
 
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
 CONTENTS = {
@@ -138,7 +136,13 @@ CONTENTS = {
         "datasets",
         "testing",
     ],
-    "docs/evidence": ["figures/consistency", *BENCHMARKS],
+    "docs/evidence": [
+        "/benchmarks/paper/RESULTS",
+        "/benchmarks/choices/RESULTS",
+        "/benchmarks/costs/RESULTS",
+        "figures/consistency",
+        "/benchmarks/README",
+    ],
     "CONTRIBUTING": ["/changes/README"],
 }
 

@@ -1,8 +1,8 @@
-"""On which scale BART models the loss: held-out pinball loss inside D1; writes BART_TRANSFORM.md.
+"""On which scale BART models the loss: held-out pinball loss inside D1.
 
 For each dataset D1 is a fifth of the rows (at most 1,500), as in the paper's split, and nothing
-else is read. `select_engine` compares the scales by two-fold cross-validation. Run from the
-repository's root: ``make bart-transform``; about ten minutes on one core.
+else is read. `select_engine` compares the scales by two-fold cross-validation. Run
+``make choices-bart-transform``; about ten minutes on one core.
 """
 
 import warnings
@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.costs.bart import make_losses
+from benchmarks.pages import write_section
 from locuscore.engines import BART, select_engine
 
-REPORT = Path(__file__).with_name("BART_TRANSFORM.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 NAMES = [
     "concrete",
     "airfoil",
@@ -45,9 +46,9 @@ def compare(name: str) -> dict[str, tuple[float, float]]:
 def main() -> None:
     columns = [f"{scale}, {what}" for scale in SCALES[1:] for what in ("CRPS", "pinball")]
     lines = [
-        "# The scale of BART",
+        "## Scale of BART",
         "",
-        "Made by `make bart-transform`. Two-fold cross-validation inside D1 (at most "
+        "Made by `make choices-bart-transform`. Two-fold cross-validation inside D1 (at most "
         f"{MOST_ROWS:,} rows) with x alone; CRPS of the law and pinball loss of the calibrated "
         "bound at alpha = 0.1, each over that of the identity: below 1 is better.",
         "",
@@ -62,7 +63,7 @@ def main() -> None:
         print(lines[-1], flush=True)
     means = np.exp(np.log(rows).mean(axis=0))
     lines.append("| geometric mean | " + " | ".join(f"{value:.3f}" for value in means) + " |")
-    REPORT.write_text("\n".join(lines) + "\n")
+    write_section(PAGE, lines)
 
 
 if __name__ == "__main__":

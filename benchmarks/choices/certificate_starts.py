@@ -6,7 +6,7 @@ shapes are generators A and B of certificates.py, and they counted: 0.45 has a h
 at some sizes, and a larger part for the lower start would do as well on average, but cost A at
 1,000 rows. So a further table, printed first, has the default on six shapes that were not looked at
 before it was fixed.
-Run ``python benchmarks/choices/certificate_starts.py``; about ten minutes on one core.
+Run ``make choices-certificate-starts``; about ten minutes on one core.
 """
 
 from collections.abc import Sequence

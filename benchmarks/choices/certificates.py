@@ -1,7 +1,7 @@
-"""How much a certificate accepts, on scores with known exceedance; writes CERTIFICATES.md.
+"""How much a certificate accepts, on scores with known exceedance.
 
-Run ``make certificates``; about half an hour on one core. The comparison with MAPIE's controller is
-made where that package is installed (``pip install mapie==1.6.0``) and left out elsewhere.
+Run ``make choices-certificates``; about half an hour on one core. The comparison with MAPIE's
+controller is left out where that package is not installed (``pip install mapie==1.6.0``).
 """
 
 import time
@@ -13,6 +13,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
+from benchmarks.pages import write_section
 from locuscore import (
     certify_threshold,
     certify_threshold_holm,
@@ -28,7 +29,7 @@ from locuscore import (
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-REPORT = Path(__file__).with_name("CERTIFICATES.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 FIGURE = Path(__file__).parents[2] / "docs" / "figures" / "certificates.png"
 ETA = DELTA = 0.1
 REPEATS = {200: 500, 1_000: 4_000, 5_000: 200, 20_000: 200}
@@ -217,12 +218,12 @@ def cost(n: int = 1_000_000) -> list[tuple[str, float, float]]:
     return rows
 
 
-def report(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]) -> str:
+def report(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]) -> list[str]:
     counts = ", ".join(str(count) for count in REPEATS.values())
     lines = [
-        "# Certificates: how much they accept",
+        "## Certificates: how much they accept",
         "",
-        f"`make certificates` writes this page. eta = delta = {ETA}, {counts} repetitions, score "
+        f"Made by `make choices-certificates`. eta = delta = {ETA}, {counts} repetitions, score "
         "u uniform on (0, 1). Cells: mean accepted share as a fraction of the largest valid "
         "one, its standard error, and in brackets the share of repetitions above eta (allowed: "
         f"{DELTA}). All "
@@ -232,7 +233,7 @@ def report(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]
     for generator in GENERATORS:
         top = generator.largest_valid()
         lines += [
-            f"## Generator {generator.name}: P(bad | u) = {generator.formula}",
+            f"### Generator {generator.name}: P(bad | u) = {generator.formula}",
             "",
             f"Largest valid acceptance {top:.3f}.",
             "",
@@ -247,11 +248,11 @@ def report(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]
                 + " |"
             )
         lines.append("")
-    lines += ["![accepted share](../../docs/figures/certificates.png)", "", "## Cost", ""]
+    lines += ["![accepted share](../../docs/figures/certificates.png)", "", "### Cost", ""]
     lines += ["1,000,000 rows, best of three.", "", "| call | seconds | times one argsort |"]
     lines.append("|---|---|---|")
     lines += [f"| {name} | {spent:.3f} | {ratio:.1f} |" for name, spent, ratio in cost()]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def draw(results: dict[tuple[str, int], dict[str, tuple[float, float, float]]]) -> None:
@@ -279,4 +280,4 @@ if __name__ == "__main__":
             table[chosen.name, size] = measure(chosen, size)
             print(chosen.name, size, table[chosen.name, size], flush=True)
     draw(table)
-    REPORT.write_text(report(table), encoding="utf-8")
+    write_section(PAGE, report(table))

@@ -1,8 +1,8 @@
-"""Which engine is the default: the core's engines on validation rows; writes DEFAULT_ENGINE.md.
+"""Which engine is the default: the core's engines on validation rows.
 
 The paper's split (40 % for g, 40 % for D1 and D2, 10 % validation, 10 % test) with the test part
-left untouched: choices are made on the validation part alone. Run ``make default-engine``; about
-ten minutes on two cores.
+left untouched: choices are made on the validation part alone. Run
+``make choices-default-engine``; about ten minutes on two cores.
 """
 
 import time
@@ -14,11 +14,12 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.datasets import load
+from benchmarks.pages import write_section
 from locuscore import Locus, prediction_column
 from locuscore.engines import Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.metrics import pinball_loss
 
-REPORT = Path(__file__).with_name("DEFAULT_ENGINE.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 NAMES = [
     "airfoil",
     "concrete",
@@ -117,7 +118,7 @@ def main() -> None:
                 )
                 records[label].setdefault(dataset, []).append(evaluate(locus, S, y, n))
             print(dataset, seed, flush=True)
-    REPORT.write_text("\n".join(tables(records)) + "\n")
+    write_section(PAGE, tables(records))
 
 
 def tables(records: dict[str, dict[str, list[Record]]]) -> list[str]:
@@ -138,14 +139,14 @@ def tables(records: dict[str, dict[str, list[Record]]]) -> list[str]:
         for label in records
     ]
     return [
-        "# Choosing the defaults",
+        "## Default engine",
         "",
-        "Made by `make default-engine` on the validation part of the paper's split; the test part "
-        f"is never read. {len(SEEDS)} seeds, at most {MOST_ROWS:,} rows per dataset, g = random "
-        "forest with 300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in percent "
-        "of the mean loss; tail rate = share of losses above their 0.7 quantile among the 70 % of "
-        "rows accepted, ranked by `exceedance` or by `loss_bound` (30 = no ranking at all). "
-        "Lower is better.",
+        "Made by `make choices-default-engine` on the validation part of the paper's split; the "
+        f"test part is never read. {len(SEEDS)} seeds, at most {MOST_ROWS:,} rows per dataset, g = "
+        "random forest with 300 trees, absolute loss, alpha = 0.1. Pinball loss of the bound in "
+        "percent of the mean loss; tail rate = share of losses above their 0.7 quantile among the "
+        "70 % of rows accepted, ranked by `exceedance` or by `loss_bound` (30 = no ranking at "
+        "all). Lower is better.",
         "",
         "| engine | pinball | tail rate, exceedance | tail rate, bound | coverage, % | fit, s | "
         "score, microseconds per row |",

@@ -1,9 +1,9 @@
-"""How many draws a `Forest` should have under `KNNGamma`; writes GAMMA.md.
+"""How many draws a `Forest` should have under `KNNGamma`.
 
 A quarter of each dataset (at most 6,000 rows) trains g, as many fit `Locus`; of the others half is
 for choosing, half for reporting. In distribution, coverage is held against its beta law; under
 shift, homes below the 60 % quantile of living area train and fit, and those above are scored in
-four bins of it. Run ``make gamma``; a few minutes.
+four bins of it. Run ``make choices-gamma``; a few minutes.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.datasets import load
+from benchmarks.pages import write_section
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import coverage_law
 from locuscore.engines import Forest
 
-REPORT = Path(__file__).with_name("GAMMA.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 NAMES = ["bike", "homes", "protein"]
 MOST_ROWS = 6_000
 ALPHAS = (0.1, 0.05)
@@ -106,11 +107,11 @@ def label(n_draws: int | None) -> str:
 
 def tables(shift: dict[int | None, np.ndarray], results: dict[str, Any]) -> list[str]:
     lines = [
-        "# How many draws a forest should have under gamma",
+        "## Draws of a forest under gamma",
         "",
-        "Written by `make gamma`: `Forest()` of 100 trees with `KNNGamma()`. The number of draws "
-        "was chosen on the first half of the held-out rows; the second half is shown here. A star: "
-        "not compatible with the law of coverage (p below 0.01). Bound: median ratio to that "
+        "Made by `make choices-gamma`: `Forest()` of 100 trees with `KNNGamma()`. The number of "
+        "draws was chosen on the first half of the held-out rows; the second half is shown here. A "
+        "star: not compatible with the law of coverage (p below 0.01). Bound: median ratio to that "
         "of the average.",
         "",
         "| draws | "
@@ -142,7 +143,7 @@ def tables(shift: dict[int | None, np.ndarray], results: dict[str, Any]) -> list
 def main() -> None:
     shift = under_shift()
     results = {name: in_distribution(name) for name in NAMES}
-    REPORT.write_text("\n".join(tables(shift, results)) + "\n")
+    write_section(PAGE, tables(shift, results))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What one answer without a seed costs: power and width of the mean-loss test; MEAN_LOSS.md.
+"""What one answer without a seed costs: power and width of the mean-loss test.
 
 The test averages capital over orders that the losses themselves fix. It is compared with one random
-order, the largest capital so far, as 0.1.0 played it, on settings that had no part in the choice of
-its constants. Run ``make mean-loss``; about three minutes.
+order, the largest capital so far, as the first version did, on settings that had no part in the
+choice of its constants. Run ``make choices-mean-loss``; about three minutes.
 """
 
 from pathlib import Path
@@ -11,10 +11,11 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
+from benchmarks.pages import write_section
 from locuscore import mean_loss_bound
 from locuscore._rules.betting import FIRST, ORDERS, SHARE, Games, rejected
 
-REPORT = Path(__file__).with_name("MEAN_LOSS.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 REPEATS, SHOPPED, SEEDS = 1_000, 200, 20
 WIDTH_REPEATS = 10
 AIM = 1.1
@@ -127,16 +128,16 @@ def main() -> None:
     rows = [power(setting) for setting in SETTINGS]
     loss = np.array([float(row[7]) for row in rows])
     lines = [
-        "# What one answer costs",
+        "## Mean loss: the cost of fixed orders",
         "",
-        f"Written by `make mean-loss`. The mean-loss test plays {ORDERS} orders, fixed by the "
+        f"Made by `make choices-mean-loss`. The mean-loss test plays {ORDERS} orders, fixed by the "
         f"losses, and rejects when the mean stopped capital of the first k is {SHARE:g}, for any "
-        f"k from {FIRST} on. One order: a random one, with the largest capital so far, as 0.1.0 "
-        f"played it. Power is the share of {REPEATS:,} samples that reject; these settings had no "
-        "part in the choice of constants. Binomial: the most powerful test of 0-1 losses that "
-        "does not look at their order. False: the share of rejections at the border, divided by "
-        f"delta, of {SHOPPED} samples; best of {SEEDS}: if one moves the losses a billionth at a "
-        "time for other orders, and takes the best.",
+        f"k from {FIRST} on. One order: a random one, with the largest capital so far, as the "
+        f"first version did. Power is the share of {REPEATS:,} samples that reject; these settings "
+        "had no part in the choice of constants. Binomial: the most powerful test of 0-1 losses "
+        "that does not look at their order. False: the share of rejections at the border, divided "
+        f"by delta, of {SHOPPED} samples; best of {SEEDS}: if one moves the losses a billionth at "
+        "a time for other orders, and takes the best.",
         "",
         f"Power lost: {loss.mean():.3f} on average, {loss.max():.3f} at most.",
         "",
@@ -156,7 +157,7 @@ def main() -> None:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     unseen = "an atom at 1 that shows in nine samples of ten, beside the mean 0.02"
     lines.append(f"| {unseen} | " + " | ".join(f"{atom(n):.1f}" for n in SIZES) + " |")
-    REPORT.write_text("\n".join(lines) + "\n")
+    write_section(PAGE, lines)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How far off `Locus.probability` is, by decile, on held-out rows; writes PROBABILITY.md.
+"""How far off `Locus.probability` is, by decile, on held-out rows.
 
 A quarter of each dataset, at most 6,000 rows, trains g, as many fit a default `Locus`, and all
 others are held out. Losses without atoms are absolute errors, with tau at two quantiles of the
-losses of D1; losses with atoms are the errors of a classifier of the target's thirds. Run ``make
-probability``; about five minutes.
+losses of D1; losses with atoms are the errors of a classifier of the target's thirds. Run
+``make choices-probability``; about five minutes.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from benchmarks.datasets import load
+from benchmarks.pages import write_section
 from locuscore import Locus
 
-REPORT = Path(__file__).with_name("PROBABILITY.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 NAMES = [
     "winewhite",
     "cycle",
@@ -88,13 +89,13 @@ def tables(results: list[Result]) -> list[str]:
     off, far_off = (sum(int(r.is_off(with_d1).sum()) for r in results) for with_d1 in (False, True))
     errors = np.abs([r.error for r in results])
     lines = [
-        "# How far off the probabilities are",
+        "## Error of the probabilities",
         "",
-        "Written by `make probability`. Held-out rows are ordered by `Locus.probability(X, tau)` "
-        "and cut into ten parts; an entry is the mean probability of a part less the share of its "
-        "losses above tau, in points. A star marks errors above 2 points and above three standard "
-        "errors of the part: chance in the held-out rows does not explain them. Two stars: nor "
-        "does chance in a tenth of D1, from which the model was learned.",
+        "Made by `make choices-probability`. Held-out rows are ordered by `Locus.probability(X, "
+        "tau)` and cut into ten parts; an entry is the mean probability of a part less the share "
+        "of its losses above tau, in points. A star marks errors above 2 points and above three "
+        "standard errors of the part: chance in the held-out rows does not explain them. Two "
+        "stars: nor does chance in a tenth of D1, from which the model was learned.",
         "",
         f"{n_deciles - off} of {n_deciles} parts are within 2 points or the sampling error of the "
         f"held-out rows, {n_deciles - far_off} if that of D1 is added; the mean absolute error is "
@@ -115,7 +116,7 @@ def tables(results: list[Result]) -> list[str]:
 
 def main() -> None:
     results = [result for name in NAMES for result in measure(name)]
-    REPORT.write_text("\n".join(tables(results)) + "\n")
+    write_section(PAGE, tables(results))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Coverage given the calibration rows is Beta(k, n2 + 1 - k). Sharpness is the pinball loss of the
 bound on rows that neither g nor Locus has seen: diamonds (g a forest), and a generator with eight
 features, from which more rows can be drawn (g the regression function; the best bound is known).
+Prints; run ``make choices-rows-worth-using``.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""`BART` beside `PyMCBART`, the paper's backend, on the same D1; writes SPEED_BART.md.
+"""`BART` beside `PyMCBART`, the paper's backend, on the same D1.
 
-Run from the repository's root: ``make speed-bart``. Each finished fit is one line of
-bart.jsonl and is not run again; remove lines to repeat them.
-PyMC takes several minutes for a split of `concrete` and most of an hour for one of `bike`.
+Run ``make costs-bart``. Each finished fit is one line of bart.jsonl and is not run again; remove
+lines to repeat them. PyMC takes several minutes for a split of `concrete` and most of an hour for
+one of `bike`.
 """
 
 import json
@@ -18,12 +18,13 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.datasets import load
+from benchmarks.pages import write_section
 from locuscore import Locus
 from locuscore.engines import BART, PyMCBART
 from locuscore.metrics import pinball_loss
 
 RECORDS = Path(__file__).with_name("bart.jsonl")
-REPORT = Path(__file__).with_name("SPEED_BART.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 # Dataset and seed of the split.
 SPLITS = (("concrete", 0), ("bike", 0), ("concrete", 1), ("concrete", 2))
 ALPHA = 0.1
@@ -114,11 +115,11 @@ def run(name: str, seed: int) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def report(records: list[dict[str, Any]]) -> str:
+def report(records: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "# BART beside the paper's backend",
+        "## BART and the paper's backend",
         "",
-        "Made by `make speed-bart`. Both engines see x alone and the same D1. `BART` has one "
+        "Made by `make costs-bart`. Both engines see x alone and the same D1. `BART` has one "
         "thread, with its defaults or on the scale of the root; `PyMCBART` has 4 chains of "
         "500 tuning iterations and 500 draws on all cores, and keeps all draws. Seconds to "
         "fit (wall time of `PyMCBART`, processor time of `BART`), processor time to predict 1,000 "
@@ -137,8 +138,9 @@ def report(records: list[dict[str, Any]]) -> str:
         )
     lines += [
         "",
-        "| dataset, split | engine | fit, times less (wanted at least 30) | prediction, times less "
-        "(wanted at least 10) | calibrated pinball, ratio (wanted at most 1) | uncalibrated |",
+        "| dataset, split | engine | fit, times faster (target at least 30) | prediction, "
+        "times faster (target at least 10) | calibrated pinball, ratio (target at most 1) | "
+        "uncalibrated |",
         "|---|---|---|---|---|---|",
     ]
     theirs = {(r["dataset"], r["seed"]): r for r in records if r["engine"] == THEIRS}
@@ -154,14 +156,14 @@ def report(records: list[dict[str, Any]]) -> str:
             f"{ours['pinball_uncalibrated'] / other['pinball_uncalibrated']:.3f} |"
         )
     lines += ["", "Only split 0 was timed on a quiet machine."]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:
     for name, seed in SPLITS:
         run(name, seed)
-        REPORT.write_text(report(read()))
-    print(REPORT.read_text())
+        write_section(PAGE, report(read()))
+    print("\n".join(report(read())))
 
 
 if __name__ == "__main__":

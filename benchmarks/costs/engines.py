@@ -1,7 +1,7 @@
 """Time to fit and to score of each engine on diamonds, in units of the default's.
 
-Writes ENGINE_COSTS.md, the source of the table in docs/engines.md. Run from the repository's root:
-``make engine-costs``; about ten minutes on one core.
+The source of the table in docs/engines.md. Run ``make costs-engines``; about ten minutes on one
+core.
 """
 
 import time
@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 from skpro.regression.bootstrap import BootstrapRegressor
 from skpro.regression.ensemble import NGBoostRegressor
 
+from benchmarks.pages import write_section
 from locuscore import KNNGamma, Locus
 from locuscore.datasets import load_diamonds
 from locuscore.engines import (
@@ -31,7 +32,7 @@ from locuscore.engines import (
     Scale,
 )
 
-REPORT = Path(__file__).with_name("ENGINE_COSTS.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 N_FIT, N_SCORE, REPEATS = 3_000, 3_000, 3
 MANY = np.linspace(0.02, 0.5, 10)
 TREE = DecisionTreeRegressor(max_depth=3)
@@ -101,12 +102,12 @@ def main() -> None:
     rows = np.random.default_rng(0).permutation(len(y))[: N_FIT + N_SCORE]
     S, z = X[rows], np.abs(y[rows] - y.mean())
     lines = [
-        "# Cost of the engines",
+        "## Engines",
         "",
-        f"Made by `make engine-costs`: {N_FIT:,} rows of diamonds to fit, {N_SCORE:,} to score, "
+        f"Made by `make costs-engines`: {N_FIT:,} rows of diamonds to fit, {N_SCORE:,} to score, "
         "one thread, processor time. Fit (the engine alone) and score (`loss_bound` at one alpha) "
         "are in units of `Forest`'s; the last column is the cost of ten alphas over that of one, "
-        "wanted at most 1.5 where laws are inverted in closed form and 5 where the inverse is "
+        "target at most 1.5 where laws are inverted in closed form and 5 where the inverse is "
         "searched.",
         "",
         "| engine | inverse | fit | score | ten alphas |",
@@ -122,7 +123,7 @@ def main() -> None:
         print(lines[-1], flush=True)
     assert unit is not None
     lines += ["", f"`Forest`: {unit[0]:.2f} s to fit, {unit[1]:.2f} s to score.", ""]
-    REPORT.write_text("\n".join(lines))
+    write_section(PAGE, lines)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Forge 20,000 archives, load and score each in a process of its own, and count what happens.
 
-Writes FUZZ.md. Run from the repository's root: ``make fuzz``; about a quarter of an hour on one
-core.
+Run ``make fuzz``; about a quarter of an hour on one core.
 """
 
 import argparse
@@ -11,17 +10,18 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.pages import write_section
 from fuzz.server import CPU_SECONDS, HOLES, MEANING, Outcome, Server
 from fuzz.targets import NEED_TORCH, TARGETS, write_target
 
 AT_ONCE = 20  # tries of one target
-INTRODUCTION = """# Forged archives
+INTRODUCTION = """## Forged archives
 
 Each try takes an honest archive of a target (an engine with a linear predictor, or a predictor with
-two small trees as the engine), changes some of its members in the way of their format, makes the
-digests in the manifest right again, loads it and scores a few rows with it. `make fuzz` writes this
-page; a seed stands for the same forged archive every time, and
-`PYTHONPATH=tests .venv/bin/python -m fuzz --target boosted --seed 17` shows what comes of one.
+two small trees as the engine), changes some of its members within the rules of their format,
+corrects the digests in the manifest, loads the archive and scores a few rows with it. Made by
+`make fuzz`; a seed always gives the same forged archive, and
+`PYTHONPATH=tests .venv/bin/python -m fuzz --target boosted --seed 17` shows what happens to one.
 
 * **refused**: `ArchiveError`; nothing was scored.
 * **same numbers**, **other numbers**: it loads and scores. A forger can choose the numbers; only a
@@ -30,8 +30,8 @@ page; a seed stands for the same forged archive every time, and
 * What must not happen: another exception while loading, a signal (such as a segmentation fault),
   more than {seconds} s of processor time (a hang), more than 1 GB of memory at the peak.
 
-ONNX models are in no archive: onnxruntime parses them, we cannot check them, and they load only
-from a file that the caller names.
+ONNX models are never stored in an archive: onnxruntime parses them and we cannot check them, so
+they load only from a file that the caller names.
 
 """
 
@@ -73,11 +73,11 @@ def run(n_tries: int) -> tuple[dict[str, Counter[Outcome]], list[str]]:
                         holes.append(f"{MEANING[outcome]}: --target '{name}' --seed {seed}")
                         print(holes[-1], flush=True)
         except KeyboardInterrupt:
-            print("interrupted: the page has what was tried")
+            print("interrupted: the section has what was tried")
     return counts, holes
 
 
-def page(counts: dict[str, Counter[Outcome]], holes: list[str]) -> str:
+def section(counts: dict[str, Counter[Outcome]], holes: list[str]) -> str:
     """The figures as Markdown."""
     rows = [(name, counts[name]) for name in counts]
     rows.append(("**all**", sum(counts.values(), Counter[Outcome]())))
@@ -93,13 +93,13 @@ def page(counts: dict[str, Counter[Outcome]], holes: list[str]) -> str:
 
 
 def main() -> None:
-    """Run all tries and write the page; a hole is an error."""
+    """Run all tries and write the section; a hole is an error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=20_000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("FUZZ.md"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
     options = parser.parse_args()
     counts, holes = run(options.tries)
-    options.out.write_text(page(counts, holes))
+    write_section(options.out, [section(counts, holes)])
     print(f"{len(holes)} holes; {options.out}")
     sys.exit(bool(holes))
 

@@ -1,7 +1,7 @@
-"""What a bound of MDN costs: evaluations, time of one, ten alphas, memory; writes SPEED_MDN.md.
+"""What a bound of MDN costs: evaluations, time of one, ten alphas, memory.
 
-Run from the repository's root: ``make speed-mdn``. About five minutes on one core. Times are of the
-processor, not the clock, so that other work on the machine counts little.
+Run ``make costs-mdn``; about five minutes on one core. Times are processor times, which other work
+on the machine disturbs little.
 """
 
 import time
@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression
 
 from benchmarks.costs.speed import MEGABYTE, peak_memory
+from benchmarks.pages import write_section
 from locuscore import KNNGamma, Locus
 from locuscore.draws import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.engines import MDN, Forest, Gaussian
 
-REPORT = Path(__file__).with_name("SPEED_MDN.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 REPEATS = 5
 N_NEW = 500
 ALPHAS = np.linspace(0.05, 0.5, 10)
@@ -108,9 +109,9 @@ def fitted(engine: Any, gamma: Any) -> tuple[Locus, np.ndarray]:
 def bounds() -> list[str]:
     """Evaluations and time of one and of ten alphas, for each engine."""
     lines = [
-        f"| engine ({N_NEW} rows) | evaluations per row, one alpha: mean | largest (wanted at most "
-        "12) | per alpha, ten alphas | one alpha, ms per row | ten alphas, of one | wanted at most "
-        "|",
+        f"| engine ({N_NEW} rows) | evaluations per row, one alpha: mean | largest (target at most "
+        "12) | per alpha, ten alphas | one alpha, ms per row | ten alphas, of one | target, at "
+        "most |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, (engine, gamma, most) in ENGINES.items():
@@ -149,7 +150,7 @@ def one_evaluation() -> list[str]:
     }
     lines = [
         f"| one evaluation, {N_NEW} rows x 500 passes x 5 components | of `scipy.special.ndtr` on "
-        "an array of that size (median) | wanted at most |",
+        "an array of that size (median) | target, at most |",
         "|---|---|---|",
     ]
     for name, function in kinds.items():
@@ -168,7 +169,7 @@ def many_rows() -> list[str]:
         many = seconds(lambda: locus.loss_bound(X))
     return [
         "| `loss_bound`, MDN with 500 passes, linear g | 100,000 rows, s | 1,000,000 rows, s | "
-        "ratio | peak above input, MB (wanted at most 1,000) |",
+        "ratio | peak above input, MB (target at most 1,000) |",
         "|---|---|---|---|---|",
         f"| average | {few:.1f} | {many:.1f} | {many / few:.1f} | {peak[0] / MEGABYTE:.0f} |",
     ]
@@ -177,9 +178,9 @@ def many_rows() -> list[str]:
 def main() -> None:
     torch.set_num_threads(1)
     lines = [
-        "# Speed and memory of MDN",
+        "## MDN",
         "",
-        "Made by `make speed-mdn`; ratios are taken side by side in one run, in processor time. "
+        "Made by `make costs-mdn`; ratios are taken side by side in one run, in processor time. "
         "The normal draws stand for BART's, without the time BART takes to predict them: theirs is "
         "the ratio of the inversion alone.",
         "",
@@ -189,7 +190,7 @@ def main() -> None:
         table = part()
         print("\n".join(table), flush=True)
         lines += [*table, ""]
-    REPORT.write_text("\n".join(lines))
+    write_section(PAGE, lines)
 
 
 if __name__ == "__main__":

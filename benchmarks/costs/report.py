@@ -1,11 +1,11 @@
 """What a report costs on top of scoring the same rows, by the time of the processor.
 
-Rows come in batches of 65,536 and are drawn when they are wanted, so none are held. Each batch is
+Rows come in batches of 65,536 and are drawn when needed, so none are held. Each batch is
 scored and then handed to the report, so that other work on the machine disturbs both alike. "On
 top" is the report's time, from the pilot to the finished page, less that of scoring, since the
 report includes the scoring. Memory is by how much the run raised the peak of the process.
 
-Run: make report-cost
+Run ``make costs-report``.
 """
 
 import argparse
@@ -21,12 +21,13 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
+from benchmarks.pages import write_section
 from locuscore import Locus, Scorer
 from locuscore.report import PILOT_ROWS, Batch, report_batches
 
 N_FEATURES = 8
 BATCH_ROWS = 65_536
-OUT = Path(__file__).with_name("REPORT_COST.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 PREDICTORS: dict[str, Any] = {
     "linear": LinearRegression(),
     "forest, 100 trees": RandomForestRegressor(100, min_samples_leaf=5, random_state=0),
@@ -106,13 +107,13 @@ def measure(name: str, n: int) -> Cost:
     return cost
 
 
-HEAD = """# What a report costs
+HEAD = """## Report
 
-Made by `make report-cost` on {day}; figures by the time of the processor, one thread.
+Made by `make costs-report` on {day}; processor time, one thread.
 Default engine (`Forest`), {features} features, 3,750 + 1,250 labelled rows. "Report" includes the
 scoring of the rows; "once" is what does not grow with them (attribution, isolation forest, page).
-"On top" is what the whole report adds to scoring, as a multiple of it: at most 0.5x is wanted on a
-million rows. "Memory" is by how much the run raised the peak of the process; runs follow in order.
+"On top" is what the whole report adds to scoring, as a multiple of it; the target is at most 0.5x
+on a million rows. "Memory" is by how much a run raised the peak of the process, in this order.
 
 | predictor | rows | scoring, us/row | report, us/row | once, s | on top | page, MB | memory, MB |
 |---|---:|---:|---:|---:|---:|---:|---:|
@@ -122,7 +123,7 @@ million rows. "Memory" is by how much the run raised the peak of the process; ru
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=PAGE)
     options = parser.parse_args()
     lines = []
     for n in options.rows:
@@ -130,7 +131,7 @@ def main() -> None:
             lines.append(measure(name, n).row)
             print(lines[-1], flush=True)
     head = HEAD.format(day=date.today().isoformat(), features=N_FEATURES)
-    options.out.write_text(head + "\n".join(lines) + "\n")
+    write_section(options.out, [head.strip(), *lines])
 
 
 if __name__ == "__main__":

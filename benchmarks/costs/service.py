@@ -1,7 +1,6 @@
-"""The service and Spark beside the same scorer in memory, as ratios of one run; writes SERVICE.md.
+"""The service and Spark beside the same scorer in memory, as ratios of one run.
 
-Run from the repository's root: ``make service-load``. About five minutes on two cores, with the
-client on the same machine.
+Run ``make costs-service``; about five minutes on two cores, with the client on the same machine.
 """
 
 import argparse
@@ -26,10 +25,11 @@ import pyarrow as pa
 from sklearn.ensemble import RandomForestRegressor
 
 import locuscore
+from benchmarks.pages import write_section
 from locuscore import Locus, Scorer
 from locuscore.datasets import load_diamonds
 
-REPORT = Path(__file__).with_name("SERVICE.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 CLIENT = Path(__file__).with_name("load.py")
 ARROW = "application/vnd.apache.arrow.stream"
 CONNECTIONS = 100
@@ -229,17 +229,17 @@ def main() -> None:
         carried = overload(path, cases, options.seconds, capacity)
     rows += [] if options.without_spark else spark(scorer, X, options.rounds)
     head = [
-        "# The service and Spark under load",
+        "## Service and Spark under load",
         "",
-        "Made by `make service-load` on two cores, client and service on the same machine, g a "
+        "Made by `make costs-service` on two cores, client and service on the same machine, g a "
         "forest of 300 trees on diamonds; ratios are taken side by side in one run.",
         "",
-        "| what | ratio (median, range) | wanted |",
+        "| what | ratio (median, range) | target |",
         "|---|---|---|",
     ]
-    text = "\n".join([*head, *rows, "", *carried]) + "\n"
-    REPORT.write_text(text)
-    print(text)
+    lines = [*head, *rows, "", *carried]
+    write_section(PAGE, lines)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

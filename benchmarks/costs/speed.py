@@ -1,6 +1,6 @@
-"""Time and memory of `fit` and `loss_bound`, as ratios taken side by side; writes SPEED.md.
+"""Time and memory of `fit` and `loss_bound`, as ratios taken side by side.
 
-Run from the repository's root: ``make speed``. About ten minutes on two cores.
+Run ``make costs-speed``; about ten minutes on two cores.
 """
 
 import ctypes
@@ -18,11 +18,12 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
+from benchmarks.pages import write_section
 from locuscore import Locus
 from locuscore.datasets import load_diamonds
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
-REPORT = Path(__file__).with_name("SPEED.md")
+PAGE = Path(__file__).with_name("RESULTS.md")
 REPEATS = 5
 MEGABYTE = 2**20
 # Engine, and the most rows it is timed on: the slow one would take a quarter of an hour.
@@ -92,7 +93,7 @@ def against_the_predictor() -> list[str]:
         ("ten alphas, of one alpha", many_ratio, 1.3),
     ]
     return [
-        "| default engine on diamonds, g = 300 trees | ratio (median) | range | wanted at most |",
+        "| default engine on diamonds, g = 300 trees | ratio (median) | range | target, at most |",
         "|---|---|---|---|",
         *(
             f"| {name} | {median(r):.2f} | {min(r):.2f} to {max(r):.2f} | {most} |"
@@ -109,7 +110,7 @@ def many_rows() -> Iterator[str]:
     g = LinearRegression().fit(X[:1000], y[:1000])
     yield (
         "| engine (10,000 labelled rows, 5 features) | rows | a tenth of them, s | all, s | ratio "
-        "(wanted 8 to 12) | peak above input, MB (wanted at most 300) |"
+        "(target 8 to 12) | peak above input, MB (target at most 300) |"
     )
     yield "|---|---|---|---|---|---|"
     for name, (engine, n) in ENGINES.items():
@@ -138,7 +139,7 @@ def import_time() -> list[str]:
     pairs = [(run("locuscore"), run("sklearn.ensemble")) for _ in range(2 * REPEATS)]
     ratio = min(ours for ours, _ in pairs) / min(theirs for _, theirs in pairs)
     return [
-        "| import | ratio of the fastest of ten | wanted at most |",
+        "| import | ratio of the fastest of ten | target, at most |",
         "|---|---|---|",
         f"| `locuscore` against `sklearn.ensemble` | {ratio:.2f} | 1.3 |",
     ]
@@ -146,9 +147,9 @@ def import_time() -> list[str]:
 
 def main() -> None:
     lines = [
-        "# Speed and memory",
+        "## Fit, bound and import",
         "",
-        "Made by `make speed`; ratios are taken side by side in one run.",
+        "Made by `make costs-speed`; ratios are taken side by side in one run.",
         "",
     ]
     for part in (import_time, against_the_predictor, many_rows):
@@ -156,7 +157,7 @@ def main() -> None:
         for line in part():
             print(line, flush=True)
             lines.append(line)
-            REPORT.write_text("\n".join(lines) + "\n")  # as it goes: a long run may be cut
+            write_section(PAGE, lines)  # as it goes: a long run may be cut
         lines.append("")
 
 

@@ -48,8 +48,7 @@ def draw(summary: Summary, folder: Path) -> list[str]:
         dot_plot(summary, key, folder / f"{key}.png")
     overview(summary, folder / "overview.png")
     curves(summary, folder / "curves.png")
-    extra = ["curves.png"]
-    return extra + [name for name in ("figure1.png", "oracle.png") if (folder / name).exists()]
+    return ["curves.png", *(["figure1.png"] if (folder / "figure1.png").exists() else [])]
 
 
 def dot_plot(summary: Summary, key: str, path: Path) -> None:
@@ -93,7 +92,7 @@ def overview(summary: Summary, path: Path) -> None:
         "best LOCUS cell of the paper": [
             best_of_paper(name)[0] if name in PAPER else None for name in names
         ],
-        "best of six rivals shown what ours sees": [
+        "best of six methods with the same signals": [
             min((m for peer in SHOWN_ALL if (m := _median(summary, name, peer))), default=None)
             for name in names
         ],
@@ -102,7 +101,7 @@ def overview(summary: Summary, path: Path) -> None:
     marks = {
         "isolation forest": {"marker": "x", "color": "#777777"},
         "best LOCUS cell of the paper": {"marker": "s", "mfc": "white", "color": "#0072B2"},
-        "best of six rivals shown what ours sees": {
+        "best of six methods with the same signals": {
             "marker": "D",
             "ms": 5,
             "mfc": "white",
@@ -198,7 +197,7 @@ def _legend(figure: plt.Figure, series: list[str], peers: bool) -> None:
 
     handles = [entry(name, COLOURS[name], COLOURS[name]) for name in series]
     if peers:
-        handles.append(entry("best rival", COLOURS["peers"], COLOURS["peers"]))
+        handles.append(entry("best other method", COLOURS["peers"], COLOURS["peers"]))
     handles.append(entry("hollow: the paper", "0.3", "white"))
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
 

@@ -1,4 +1,4 @@
-"""How far from the best possible: regret to the known truth as n grows; writes ORACLE.md.
+"""How far from the best possible: regret to the known truth as n grows.
 
 On the generators of `locuscore.testing` the law of the loss is known for every g. Two kinds of g:
 the generator's own fixed rule, and a random forest trained on as many rows as calibrate. The tail
@@ -29,7 +29,6 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 FOLDER = Path(__file__).with_name("records") / "oracle"
-REPORT = Path(__file__).with_name("ORACLE.md")
 FIGURE = Path(__file__).with_name("figures") / "oracle.png"
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 TICKS = SIZES[::2]  # of the picture, as PERCENT
@@ -148,17 +147,21 @@ def worst_regret() -> Worst | None:
     return Worst(regrets[where], where, n_met, len(regrets))
 
 
-def report(there: list[dict[str, Any]]) -> list[str]:
+def section() -> list[str]:
+    """Lines for RESULTS.md; nothing before any record was made."""
+    there = records.read(FOLDER)
+    if not there:
+        return []
     sizes = sorted({record["n"] for record in there})
     lines = [
-        "# Distance to the oracle",
+        "## Distance to the oracle",
         "",
         "Made by `make bench-oracle`. n labelled rows for `Locus`; g is the generator's own rule, "
         "or a random forest trained on n more rows. Regret in percent, mean over repetitions "
         "(three up to 10,000 rows, one above): tail rate at 70 % acceptance (mean true exceedance "
         "of the accepted) above that of the ranking by the true exceedance; pinball loss of the "
         "bound above that of the true quantile. "
-        f"Wanted: at most {100 * TARGET:.0f} % for the tail rate at n = {TARGET_N:,}.",
+        f"Target: at most {100 * TARGET:.0f} % for the tail rate at n = {TARGET_N:,}.",
         "",
     ]
     for title, key, best in (
@@ -176,8 +179,8 @@ def report(there: list[dict[str, Any]]) -> list[str]:
                     cells = [f"{regret(part, key, best):.2f}" if part else "" for part in found]
                     rows.append([name, kind, engine, *cells])
         head = ["generator", "g", "method", *(f"n = {n:,}" for n in sizes)]
-        lines += [f"## {title}", "", *table(head, rows)]
-    return [*lines, "![regret](figures/oracle.png)"]
+        lines += [f"### {title}", "", *table(head, rows)]
+    return [*lines, "![regret](figures/oracle.png)", ""]
 
 
 def draw(there: list[dict[str, Any]]) -> None:
@@ -220,9 +223,8 @@ def main() -> None:
     options = parser.parse_args()
     run(options.sizes, options.minutes)
     records.pack(FOLDER)
-    there = records.read(FOLDER)
-    draw(there)
-    REPORT.write_text("\n".join(report(there)) + "\n")
+    draw(records.read(FOLDER))
+    print("make bench-report puts the figures into RESULTS.md")
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def fidelity_table(summary: Summary) -> list[str]:
         "met",
     ]
     return [
-        "Median of the tuned conditional rate beside the paper's 5-95 % band; wanted: not above "
-        "it on at least 10 of 11 datasets and inside it on at least 7.",
+        "Median of the tuned conditional rate and the paper's 5-95 % band; target: not above it "
+        "on at least 10 of 11 datasets and inside it on at least 7.",
         "",
         *table(head, rows),
     ]
@@ -127,7 +127,7 @@ def coverage_table(summary: Summary) -> list[str]:
     ]
 
 
-def beside_paper(summary: Summary) -> list[str]:
+def against_paper(summary: Summary) -> list[str]:
     """Our default beside the lowest LOCUS cell of the paper, also at that cell's acceptance."""
     rows = []
     for dataset in PAPER:
@@ -186,7 +186,7 @@ def _rate_at(summary: Summary, dataset: str, acceptance: float) -> float:
     return 100 * float(np.median(rates))
 
 
-def beside_rivals(summary: Summary, measure: str, title: str) -> list[str]:
+def against_others(summary: Summary, measure: str, title: str) -> list[str]:
     """The comparisons that went worst for us, and how small a loss could have been seen."""
     found = differences(summary, measure)
     lost = [one for one in found if one.lost]
@@ -209,7 +209,7 @@ def beside_rivals(summary: Summary, measure: str, title: str) -> list[str]:
     ]
     head = [
         "dataset",
-        "rival",
+        "method",
         "its score",
         "ours - theirs, points",
         "seeds",
@@ -221,10 +221,10 @@ def beside_rivals(summary: Summary, measure: str, title: str) -> list[str]:
     seen = ", ".join(f"{d} {100 * detectable(found, d):.1f}" for d in summary.datasets)
     return [
         f"{title}: {len(found)} comparisons of our default (ranked by tail probability) with a "
-        f"rival's score on a dataset. Behind by more than half a point: {len(behind)}, of which "
-        f"{sum(one.p_value <= LEVEL for one in behind)} with p below 5 % uncorrected "
+        f"score of another method on a dataset. Behind by more than half a point: {len(behind)}, "
+        f"of which {sum(one.p_value <= LEVEL for one in behind)} with p below 5 % uncorrected "
         f"(Nadeau-Bengio), {len(in_dataset)} by Holm within the dataset, {len(lost)} by Holm over "
-        "all (lost). Smallest difference to a close rival that Holm over all could have called "
+        "all (lost). Smallest difference to a close method that Holm over all could have called "
         f"significant, in points: {seen}. The fifteen worst for us:",
         "",
         *table(head, rows),
@@ -359,7 +359,7 @@ def backend_table(summary: Summary) -> list[str]:
         return []
     head = ["dataset", "column", "figure, %", "paper", "stochtree", "PyMC", "seeds"]
     return [
-        "The paper's backend (`PyMCBART`) beside stochtree's BART, on the seeds that both have.",
+        "The paper's backend (`PyMCBART`) and stochtree's BART, on the seeds that both have.",
         "",
         *table(head, rows),
     ]

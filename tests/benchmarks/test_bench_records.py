@@ -136,5 +136,5 @@ def test_the_smoke_run_and_its_report(tmp_path):
     assert len(comparable(folder)) == 4 * len(METHODS)
     report = [sys.executable, "-m", "benchmarks.paper.report", "--folder", folder, "--out", out]
     subprocess.run(report, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert "## Beside the rivals" in out.read_text()
+    assert "## Comparison with other methods" in out.read_text()
     assert (tmp_path / "figures" / "overview.png").exists()

@@ -136,6 +136,6 @@ def test_the_report_says_what_is_missing(summary, tmp_path):
     assert "meps21 (stand-in for meps19)" in text
     assert "| meps19 | paper |" in text
     assert "- airfoil: no records yet" in text
-    assert "| no rival significantly better by 0.5 points | 6 | no |" in text
+    assert "| no other method significantly better by 0.5 points | 6 | no |" in text
     assert "| lowest mean rank, tuned rate | 2.00, spread of g 1.00 | no |" in text
     assert all((tmp_path / name).exists() for name in ("lambda_rate.png", "curves.png"))
