@@ -154,13 +154,14 @@ def _toctree(docname: str) -> str:
 
 def _unreleased() -> str:
     notes = sorted(page for page in (ROOT / "changes").glob("*.md") if page.stem != "README")
-    return "\n".join("* " + " ".join(note.read_text().split()) for note in notes)
+    return "\n".join(f"* {line}" for note in notes for line in note.read_text().splitlines())
 
 
 def _complete(app: Any, docname: str, source: list[str]) -> None:
     """Add what only the site needs: the contents, and the notes of the next release."""
     if docname == "CHANGELOG":
-        source[0] += "\n" + _unreleased()
+        head, unreleased, *released = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
+        source[0] = "".join([head, unreleased, _unreleased(), "\n\n", *released])
     source[0] += _toctree(docname)
 
 
