@@ -113,7 +113,8 @@ Made by `make costs-report` on {day}; processor time, one thread.
 Default engine (`Forest`), {features} features, 3,750 + 1,250 labelled rows. "Report" includes the
 scoring of the rows; "once" is what does not grow with them (attribution, isolation forest, page).
 "On top" is what the whole report adds to scoring, as a multiple of it; the target is at most 0.5x
-on a million rows. "Memory" is by how much a run raised the peak of the process, in this order.
+on a million rows. "Memory" is by how much a run raised the peak of the process; runs are made in
+the order shown.
 
 | predictor | rows | scoring, us/row | report, us/row | once, s | on top | page, MB | memory, MB |
 |---|---:|---:|---:|---:|---:|---:|---:|
