@@ -6,8 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types guarantees default-engine speed speed-bart engine-costs bart-transform certificates gamma probability mean-loss speed-mdn cli-score rows-worth-using report-cost service-load clean
-.PHONY: fuzz bench bench-smoke bench-slow bench-oracle bench-homes bench-report
+.PHONY: demo docs browser test test-core lint types clean bench bench-smoke guarantees fuzz
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -36,86 +35,37 @@ lint: .venv/.dev
 types: .venv/.dev
 	$(BIN)/mypy
 
-# The long statistical runs; their figures go into docs/.
-guarantees: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/consistency.py
-
-certificates: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/certificates.py
-
-# How many draws a forest should have under gamma.
-gamma: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/gamma.py
-
-# How far off `Locus.probability` is, by decile.
-probability: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/probability.py
-
-# What a mean-loss test without a seed costs in power and width.
-mean-loss: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/mean_loss.py
-
-default-engine: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/default_engine.py
-
-speed: .venv/.dev
-	$(BIN)/python benchmarks/speed.py
-
-# PyMC is slow: most of an hour; finished datasets are kept.
-speed-bart: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/speed_bart.py
-
-engine-costs: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/engine_costs.py
-
-bart-transform: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/bart_transform.py
-
-speed-mdn: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/speed_mdn.py
-
-# The command `score` against the in-memory call, and what more rows bring.
-cli-score: .venv/.dev
-	$(BIN)/python benchmarks/cli_score.py
-
-# A report beside scoring the same rows: up to a million of them, a few minutes.
-report-cost: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/report_cost.py
-
-rows-worth-using: .venv/.dev
-	$(TEST_THREADS) $(BIN)/python benchmarks/rows_worth_using.py
-
-# The service and Spark beside the scorer in memory; wants both cores to itself.
-service-load: .venv/.dev
-	$(BIN)/python benchmarks/service.py
-
-# 20,000 forged archives, each in a process of its own: a quarter of an hour on one core.
-fuzz: .venv/.dev
-	$(TEST_THREADS) PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/fuzz_archives.py
-
 # The paper's evaluation with peers; resumable, prints its estimate first. BENCH holds options.
 bench: .venv/.bench
-	$(BIN)/python benchmarks/run.py $(BENCH)
+	$(BIN)/python -m benchmarks.paper.run $(BENCH)
 
 # Two datasets, two seeds, all methods: a few minutes; records are thrown away.
 bench-smoke: .venv/.bench
 	rm -rf build/smoke
-	$(BIN)/python benchmarks/run.py --smoke --folder build/smoke/records
-	$(BIN)/python benchmarks/report.py --folder build/smoke/records --out build/smoke/RESULTS.md
+	$(BIN)/python -m benchmarks.paper.run --smoke --folder build/smoke/records
+	$(BIN)/python -m benchmarks.paper.report --folder build/smoke/records --out build/smoke/RESULTS.md
 
-# The paper's own BART backend, on two small datasets: half an hour.
-bench-slow: .venv/.bench
-	$(BIN)/python benchmarks/run.py --methods slow $(BENCH)
+# One script of benchmarks/, its name with - for _: bench-oracle, choices-default-engine, costs-speed.
+bench-%: .venv/.bench
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.$(subst -,_,$*) $(BENCH)
 
-bench-oracle: .venv/.bench
-	$(TEST_THREADS) $(BIN)/python benchmarks/oracle.py
+choices-%: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.$(subst -,_,$*) $(BENCH)
 
-bench-homes: .venv/.bench
-	$(TEST_THREADS) $(BIN)/python benchmarks/homes.py
+costs-%: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 
-bench-report: .venv/.bench
-	$(BIN)/python benchmarks/figure1.py
-	$(BIN)/python benchmarks/report.py
+# These measure a machine as it is used, on all cores.
+costs-speed costs-cli-score costs-service: TEST_THREADS :=
+
+bench-report: bench-figure1
+
+# The long statistical runs; their figures go into docs/.
+guarantees: bench-consistency
+
+# 20,000 forged archives, each in a process of its own: a quarter of an hour on one core.
+costs-fuzz-archives: export PYTHONPATH := tests:tests/support
+fuzz: costs-fuzz-archives
 
 .venv/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -33,14 +33,13 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
-    "benchmarks/*.md",
+    "benchmarks/**.md",
     "changes/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
-PART_OF_RESULTS = "NOTES"  # no page of its own
-exclude_patterns += [f"benchmarks/{PART_OF_RESULTS}.md"]
+exclude_patterns += ["benchmarks/paper/NOTES.md"]  # part of RESULTS.md
 
 myst_heading_anchors = 3
 default_role = "py:obj"  # docstrings write names in single backticks
@@ -101,7 +100,6 @@ html_theme_options: dict[str, Any] = {
 html_context = {"default_mode": "auto"}
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = sorted({p.stem for p in (ROOT / "benchmarks").glob("*.md")} - {PART_OF_RESULTS})
 
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
 CONTENTS = {
@@ -138,7 +136,13 @@ CONTENTS = {
         "datasets",
         "testing",
     ],
-    "docs/evidence": ["figures/consistency", *(f"/benchmarks/{name}" for name in BENCHMARKS)],
+    "docs/evidence": [
+        "/benchmarks/paper/RESULTS",
+        "/benchmarks/choices/RESULTS",
+        "/benchmarks/costs/RESULTS",
+        "figures/consistency",
+        "/benchmarks/README",
+    ],
     "CONTRIBUTING": ["/changes/README"],
 }
 
@@ -150,13 +154,14 @@ def _toctree(docname: str) -> str:
 
 def _unreleased() -> str:
     notes = sorted(page for page in (ROOT / "changes").glob("*.md") if page.stem != "README")
-    return "\n".join("* " + " ".join(note.read_text().split()) for note in notes)
+    return "\n".join(f"* {line}" for note in notes for line in note.read_text().splitlines())
 
 
 def _complete(app: Any, docname: str, source: list[str]) -> None:
     """Add what only the site needs: the contents, and the notes of the next release."""
     if docname == "CHANGELOG":
-        source[0] += "\n" + _unreleased()
+        head, unreleased, *released = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
+        source[0] = "".join([head, unreleased, _unreleased(), "\n\n", *released])
     source[0] += _toctree(docname)
 
 

@@ -1,7 +1,13 @@
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 import locuscore
 from locuscore import engines
+
+ROOT = Path(__file__).parents[1]
 
 
 def capitals_first(name):
@@ -25,3 +31,16 @@ def test_engines_are_listed_and_loaded_lazily():
 def test_engines_of_an_extra_are_loaded_lazily():
     for name in set(engines.__all__) & set(engines._EXTRAS):
         assert getattr(engines, name).__doc__
+
+
+def test_the_version_has_one_source_and_other_files_agree():
+    """The changelog opens with the version under way; people cite the last release."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"] == {"path": "src/locuscore/__init__.py"}
+    notes = re.findall(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest, state = notes[0]
+    suffix = ".dev0" if state == "unreleased" else ""
+    assert locuscore.__version__ == newest + suffix
+    released = next(version for version, state in notes if state != "unreleased")
+    assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()

@@ -69,4 +69,4 @@ __all__ = [
     "tune_alpha",
     "tune_threshold",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -1,6 +1,6 @@
 """No forged archive breaks the process that reads it: refused, or some numbers, or an error.
 
-`make fuzz` tries many more; benchmarks/FUZZ.md has its figures.
+`make fuzz` tries many more; benchmarks/costs/RESULTS.md has its figures.
 """
 
 import io

@@ -19,7 +19,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def task(data):
-    from protocol import make_task
+    from benchmarks.paper.protocol import make_task
 
     return make_task("concrete", 0, *data, None, 20)
 
@@ -38,7 +38,7 @@ def test_parts_are_disjoint_and_standardised_on_the_train_part(task):
 
 @pytest.mark.parametrize("n", [150, 399, 5000])
 def test_the_split_of_our_own_is_the_library_default(n, rng):
-    from protocol import default_n2
+    from benchmarks.paper.protocol import default_n2
 
     rows = rng.uniform(size=(n, 2))
     locus = Locus(None, engine=Scale(), random_state=0).fit_losses(rows, rows[:, 0])
@@ -48,7 +48,7 @@ def test_the_split_of_our_own_is_the_library_default(n, rng):
 def test_the_default_method_is_the_library_default(task, data):
     from sklearn.ensemble import RandomForestRegressor
 
-    import methods
+    from benchmarks.paper import methods
 
     scores = methods.METHODS["Locus"].run(task)
     g = RandomForestRegressor(20, random_state=0).fit(task.train.x, task.train.y)
@@ -60,7 +60,7 @@ def test_the_default_method_is_the_library_default(task, data):
 
 
 def test_tail_probabilities_order_rows_as_exceedances_do_but_tie_fewer(task):
-    from methods import locus
+    from benchmarks.paper.methods import locus
 
     fine, coarse = (
         locus(task, lambda: Forest(random_state=0), score=score).exceedance[1][:, 0]
@@ -71,7 +71,7 @@ def test_tail_probabilities_order_rows_as_exceedances_do_but_tie_fewer(task):
 
 
 def test_a_shared_engine_is_fitted_once_and_changes_nothing(task):
-    from methods import Shared, locus
+    from benchmarks.paper.methods import Shared, locus
 
     shared = [locus(task, Forest, "x", gamma, shared="toy") for gamma in (False, True)]
     assert isinstance(task.cache["toy"], Shared)
@@ -84,9 +84,9 @@ def test_a_shared_engine_is_fitted_once_and_changes_nothing(task):
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_cheap_method_gives_a_record(task, monkeypatch):
-    import baselines
-    from methods import METHODS
-    from protocol import measure
+    from benchmarks.paper import baselines
+    from benchmarks.paper.methods import METHODS
+    from benchmarks.paper.protocol import measure
 
     monkeypatch.setattr(baselines, "EPOCHS", 2)
     wanted = [m for m in METHODS.values() if m.available and m.seconds <= CHEAP]
@@ -101,7 +101,7 @@ def test_every_cheap_method_gives_a_record(task, monkeypatch):
 
 
 def test_negative_variances_are_counted_and_become_zero(task, monkeypatch):
-    import baselines
+    from benchmarks.paper import baselines
 
     pytest.importorskip("torch")
     monkeypatch.setattr(baselines, "fit_network", lambda x, y, seed: lambda rows: rows[:, 0])
@@ -112,7 +112,7 @@ def test_negative_variances_are_counted_and_become_zero(task, monkeypatch):
 
 
 def test_the_tuned_rate_takes_its_threshold_from_the_validation_part(task):
-    from protocol import Scores, measure
+    from benchmarks.paper.protocol import Scores, measure
 
     rng = np.random.default_rng(1)
     validation, test = rng.uniform(size=100), rng.uniform(size=100)
@@ -125,7 +125,7 @@ def test_the_tuned_rate_takes_its_threshold_from_the_validation_part(task):
 
 
 def test_tied_scores_share_their_rate():
-    from protocol import tail_rates
+    from benchmarks.paper.protocol import tail_rates
 
     z = np.array([0.0, 1.0, 0.0, 1.0])
     assert tail_rates(np.zeros(4), z, 0.5, [0.25, 0.5, 1.0]) == [0.5, 0.5, 0.5]
@@ -133,7 +133,7 @@ def test_tied_scores_share_their_rate():
 
 
 def test_stand_ins_are_never_the_sets_they_stand_for():
-    import datasets
+    from benchmarks import datasets
 
     assert datasets.label("meps21") == "meps21 (stand-in for meps19)"
     assert not {"meps21", "kin40k"} & set(datasets.PAPER)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.extra
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 METHODS = ["spread of g", "IFlag", "forest mean loss", "Locus"]
 SEEDS = 2
 
@@ -21,7 +21,7 @@ def a_record(seed, method="Locus", **more):
 
 
 def test_a_record_is_written_once(tmp_path):
-    import records
+    from benchmarks.paper import records
 
     assert records.append(a_record(0, value=1.0), tmp_path)
     assert not records.append(a_record(0, value=2.0), tmp_path)
@@ -32,7 +32,7 @@ def test_a_record_is_written_once(tmp_path):
 
 
 def test_a_torn_line_is_dropped_and_the_file_stays_whole(tmp_path):
-    import records
+    from benchmarks.paper import records
 
     records.append(a_record(0), tmp_path)
     path = tmp_path / "toy.jsonl"
@@ -43,22 +43,42 @@ def test_a_torn_line_is_dropped_and_the_file_stays_whole(tmp_path):
     assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1]
 
 
+def test_packing_keeps_every_record_and_none_twice(tmp_path):
+    from benchmarks.paper import records
+
+    records.append(a_record(0), tmp_path)
+    records.append(a_record(1), tmp_path)
+    with (tmp_path / "toy.jsonl").open("ab") as file:
+        file.write(b'{"dataset": "toy", "seed": 2, "meth')
+    before = (tmp_path / "toy.jsonl").read_bytes()
+    records.pack(tmp_path)
+    assert os.listdir(tmp_path) == ["toy.jsonl.xz"]
+    packed = (tmp_path / "toy.jsonl.xz").read_bytes()
+    assert not records.append(a_record(0, value=2.0), tmp_path)
+    (tmp_path / "toy.jsonl").write_bytes(before)  # as if killed before the plain file was removed
+    assert records.append(a_record(2), tmp_path)
+    assert [record["seed"] for record in records.read(tmp_path)] == [0, 1, 2]
+    (tmp_path / "toy.jsonl").write_bytes(before)
+    records.pack(tmp_path)
+    assert (tmp_path / "toy.jsonl.xz").read_bytes() == packed, "the same records, other bytes"
+
+
 def command(folder):
     return [
-        sys.executable,
-        str(BENCHMARKS / "run.py"),
+        *(sys.executable, "-m", "benchmarks.paper.run"),
         *("--datasets", "concrete", "--seeds", str(SEEDS), "--methods", *METHODS),
         *("--jobs", "1", "--most-rows", "300", "--trees", "5", "--folder", str(folder)),
     ]
 
 
 def lines(folder):
+    """Whole records so far; while it runs, they are plain lines."""
     path = folder / "concrete.jsonl"
     return path.read_text().splitlines() if path.exists() else []
 
 
 def comparable(folder):
-    import records
+    from benchmarks.paper import records
 
     timed = ("seconds", "versions")
     return {
@@ -68,12 +88,13 @@ def comparable(folder):
 
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
-    import datasets
+    from benchmarks import datasets
+    from benchmarks.paper import records
 
     if not (datasets.FOLDER / "concrete.csv.gz").exists():
         pytest.skip("the benchmark's data is not here")
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command(killed), cwd=ROOT, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(lines(killed)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -82,28 +103,38 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert len(lines(killed)) < SEEDS * len(METHODS), "the run ended before it was killed"
     with (killed / "concrete.jsonl").open("ab") as file:
         file.write(b'{"dataset": "conc')  # as if the kill had hit a write
-    subprocess.run(command(killed), check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(command(whole), check=True, stdout=subprocess.DEVNULL)
-    assert len(lines(killed)) == len(set(comparable(killed))) == SEEDS * len(METHODS)
+    subprocess.run(command(killed), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(whole), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert os.listdir(killed) == ["concrete.jsonl.xz"]
+    assert len(records.read(killed)) == len(comparable(killed)) == SEEDS * len(METHODS)
     assert comparable(killed) == comparable(whole)
-    finished = subprocess.run(command(killed), check=True, capture_output=True, text=True)
+    finished = subprocess.run(command(killed), cwd=ROOT, check=True, capture_output=True, text=True)
     assert "0 tasks, 0 records to make" in finished.stdout
 
 
 def test_the_smoke_run_and_its_report(tmp_path):
     """What ``make bench-smoke`` does, with few rows, trees and methods."""
-    import datasets
+    from benchmarks import datasets
 
     if not (datasets.FOLDER / "concrete.csv.gz").exists():
         pytest.skip("the benchmark's data is not here")
     folder, out = tmp_path / "records", tmp_path / "RESULTS.md"
     small = ("--most-rows", "300", "--trees", "5", "--methods", *METHODS)
-    run = [sys.executable, BENCHMARKS / "run.py", "--smoke", "--folder", folder, "--jobs", "1"]
-    subprocess.run([*run, *small], check=True, stdout=subprocess.DEVNULL)
+    run = [
+        sys.executable,
+        "-m",
+        "benchmarks.paper.run",
+        "--smoke",
+        "--folder",
+        folder,
+        "--jobs",
+        "1",
+    ]
+    subprocess.run([*run, *small], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     pairs = {(dataset, seed) for dataset, seed, _ in comparable(folder)}
     assert pairs == {(dataset, seed) for dataset in ("airfoil", "concrete") for seed in (0, 1)}
     assert len(comparable(folder)) == 4 * len(METHODS)
-    report = [sys.executable, BENCHMARKS / "report.py", "--folder", folder, "--out", out]
-    subprocess.run(report, check=True, stdout=subprocess.DEVNULL)
-    assert "## Beside the rivals" in out.read_text()
+    report = [sys.executable, "-m", "benchmarks.paper.report", "--folder", folder, "--out", out]
+    subprocess.run(report, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert "## Comparison with other methods" in out.read_text()
     assert (tmp_path / "figures" / "overview.png").exists()

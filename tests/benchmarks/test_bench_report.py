@@ -11,7 +11,7 @@ pytestmark = pytest.mark.extra
 def test_nadeau_bengio_by_hand():
     from scipy.stats import t
 
-    from comparisons import nadeau_bengio
+    from benchmarks.paper.comparisons import nadeau_bengio
 
     gap = np.array([0.01, 0.03, 0.02, 0.04])
     variance = (1 / 4 + 1 / 9) * np.var(gap, ddof=1)
@@ -21,15 +21,15 @@ def test_nadeau_bengio_by_hand():
 
 
 def test_holm_by_hand():
-    from comparisons import holm
+    from benchmarks.paper.comparisons import holm
 
     adjusted = holm(np.array([0.04, 0.01, np.nan, 0.03]))
     np.testing.assert_allclose(adjusted, [0.06, 0.03, np.nan, 0.06])
 
 
 def test_the_papers_tables_are_complete():
-    from datasets import PAPER
-    from summary import paper
+    from benchmarks.datasets import PAPER
+    from benchmarks.paper.summary import paper
 
     tables = paper()["tables"]
     assert len(tables) == 7
@@ -42,7 +42,7 @@ def test_the_papers_tables_are_complete():
 
 
 def test_the_best_cell_of_the_paper_is_over_both_tuned_tables():
-    from comparisons import best_of_paper
+    from benchmarks.paper.comparisons import best_of_paper
 
     assert best_of_paper("airfoil") == (22.2, "LOCUS BART gamma, alpha")
     assert best_of_paper("homes")[0] == 18.8
@@ -74,7 +74,7 @@ def made_up(dataset, seed, method, rate):
 
 @pytest.fixture
 def summary():
-    from summary import Summary
+    from benchmarks.paper.summary import Summary
 
     rng = np.random.default_rng(0)
     rates = {"Locus": 0.2, "LOCUS BART": 0.24, "spread of g": 0.15, "IFlag": 0.3}
@@ -87,14 +87,14 @@ def summary():
 
 
 def test_a_lost_comparison_is_found(summary):
-    from comparisons import differences
+    from benchmarks.paper.comparisons import differences
 
     lost = {(one.rival, one.dataset) for one in differences(summary) if one.lost}
     assert lost == {("spread of g", d) for d in ("concrete", "homes", "meps21")}
 
 
 def test_a_smaller_family_is_less_cautious_and_a_smaller_loss_goes_unseen(summary):
-    from comparisons import LEVEL, detectable, differences
+    from benchmarks.paper.comparisons import LEVEL, detectable, differences
 
     found = differences(summary)
     assert all(one.holm_of_dataset <= one.holm for one in found)
@@ -106,8 +106,8 @@ def test_a_smaller_family_is_less_cautious_and_a_smaller_loss_goes_unseen(summar
 
 
 def test_coverage_below_its_law_is_found(summary):
-    from comparisons import coverage_checks
-    from summary import Summary
+    from benchmarks.paper.comparisons import coverage_checks
+    from benchmarks.paper.summary import Summary
 
     assert all(check.n_low == 0 for check in coverage_checks(summary))
     low = [made_up("homes", s, "Locus", 0.2) | {"covered": 60, "coverage": 0.6} for s in range(3)]
@@ -115,8 +115,8 @@ def test_coverage_below_its_law_is_found(summary):
 
 
 def test_the_backends_of_bart_are_compared_on_shared_seeds(summary):
-    from summary import Summary
-    from tables import backend_table
+    from benchmarks.paper.summary import Summary
+    from benchmarks.paper.tables import backend_table
 
     assert backend_table(summary) == []
     rates = {"LOCUS BART": [0.1, 0.2, 0.9], "LOCUS PyMCBART": [0.3, 0.4]}
@@ -127,8 +127,8 @@ def test_the_backends_of_bart_are_compared_on_shared_seeds(summary):
 
 def test_the_report_says_what_is_missing(summary, tmp_path):
     pytest.importorskip("matplotlib")
-    import figures
-    from report import build
+    from benchmarks.paper import figures
+    from benchmarks.paper.report import build
 
     pictures = figures.draw(summary, tmp_path)
     text = "\n".join(build(summary, pictures))
@@ -136,6 +136,6 @@ def test_the_report_says_what_is_missing(summary, tmp_path):
     assert "meps21 (stand-in for meps19)" in text
     assert "| meps19 | paper |" in text
     assert "- airfoil: no records yet" in text
-    assert "| no rival significantly better by 0.5 points | 6 | no |" in text
+    assert "| no other method significantly better by 0.5 points | 6 | no |" in text
     assert "| lowest mean rank, tuned rate | 2.00, spread of g 1.00 | no |" in text
     assert all((tmp_path / name).exists() for name in ("lambda_rate.png", "curves.png"))

@@ -27,7 +27,7 @@ LINKED = [
     *PAGES,
     *sorted(REFERENCE.glob("*.md")),
     *sorted((ROOT / "docs" / "figures").glob("*.md")),
-    *sorted((ROOT / "benchmarks").glob("*.md")),
+    *sorted((ROOT / "benchmarks").rglob("*.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")),
 ]
 MODULES = (

@@ -25,8 +25,8 @@ from locuscore._rules.threshold_counts import (
     thinned,
 )
 
-# Shares of the rows at which sequences begin, and how delta is divided. Compared over ten
-# shapes of the risk in benchmarks/certificate_starts.py; docs/rules.md says where they are weak.
+# Shares of the rows at which sequences begin, and how delta is divided. Compared over ten shapes
+# of the risk in benchmarks/choices/certificate_starts.py; docs/rules.md says where they are weak.
 FIRST_SHARE = 0.4
 NEXT_SHARE = 0.25
 LOWER_PART = 0.1

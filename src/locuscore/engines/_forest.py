@@ -17,7 +17,7 @@ from locuscore.draws import StepDraws, smallest_scale
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
 N_FIRST_TREES = 25  # of each choice, to compare them by
-N_DRAWS = 10  # chosen on validation rows, see benchmarks/GAMMA.md
+N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 
 class Forest(BaseEstimator):
