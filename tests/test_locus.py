@@ -24,7 +24,7 @@ from locuscore import (
     pinball,
     prediction_column,
 )
-from locuscore._inputs.frames import Encoder
+from locuscore._inputs.encoder import Encoder
 from locuscore._laws.calibration import calibrated_level
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 

@@ -11,8 +11,8 @@ from locuscore import ArchiveError, Scorer
 from locuscore._archive.container import read_manifest
 from locuscore._archive.packed_rows import pack, unpack
 from locuscore._inputs.cells import cells
-from locuscore._inputs.frames import Schema
 from locuscore._inputs.probe import PROBE_ROWS
+from locuscore._inputs.schema import Schema
 
 pytestmark = pytest.mark.extra
 

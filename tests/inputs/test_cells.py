@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from locuscore._inputs.cells import cells, row_digests
-from locuscore._inputs.frames import Schema
+from locuscore._inputs.schema import Schema
 
 SALT = b"0123456789abcdef"
 pytestmark = pytest.mark.extra

@@ -12,7 +12,8 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from locuscore._inputs.frames import Schema, as_frame
+from locuscore._inputs.frames import as_frame
+from locuscore._inputs.schema import Schema
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from locuscore._inputs.frames import as_frame, known_floats, n_rows, take_rows
+from locuscore._inputs.encoder import known_floats
+from locuscore._inputs.frames import as_frame, n_rows, take_rows
 from locuscore._protocols import Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.numeric import row_blocks

@@ -12,7 +12,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._inputs.frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
+from locuscore._inputs.encoder import Encoder
+from locuscore._inputs.frames import as_array, as_frame, column_names, n_rows
+from locuscore._inputs.schema import Schema
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
 

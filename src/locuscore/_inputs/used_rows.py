@@ -18,7 +18,8 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from locuscore._inputs.cells import Cells, row_digests
-from locuscore._inputs.frames import Schema, n_rows
+from locuscore._inputs.frames import n_rows
+from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import LocusWarning

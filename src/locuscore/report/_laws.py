@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import Encoder, as_array, n_rows, take_rows
+from locuscore._inputs.encoder import Encoder
+from locuscore._inputs.frames import as_array, n_rows, take_rows
 from locuscore._inputs.losses import check_support
 from locuscore._inputs.predictor import check_predictor, has_members, realised_losses
 from locuscore._inputs.signals import Listener
