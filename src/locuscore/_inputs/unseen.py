@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import narwhals as nw
@@ -14,18 +13,11 @@ import numpy as np
 
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.frames import as_array, as_frame, column_names, n_rows
-from locuscore._inputs.schema import Schema
+from locuscore._inputs.schema import ColumnKind, Schema, kind_of
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
 
 LARGEST_SHARE = 0.1  # of the rows of a call, in one column
-
-# The encoder turns these into floats that mean something else; text is its own business.
-_KINDS = {
-    "time": ("date",),
-    "duration": ("duration", "timedelta"),
-    "number": ("int", "uint", "float", "decimal", "bool"),
-}
 
 
 @dataclass
@@ -119,12 +111,12 @@ def _other_type(new: Iterable[Any], known: Iterable[Any]) -> str:
 
 def _count_kinds(schema: Schema, X: Rows, found: Unseen) -> None:
     """Count the columns that held numbers, times or durations in fit, and now hold another."""
-    known = [j for j, then in enumerate(schema.types) if _kind(then)]
+    known = [j for j, kind in enumerate(schema.kinds) if _measure(kind)]
     frame = as_frame(X)
     # The types of text columns are left alone: some libraries look at values to find them.
     now = [str(X.dtype)] * len(known) if frame is None else _types(frame, known)
     for j, type_name in zip(known, now, strict=True):
-        before, after = _kind(schema.types[j]), _kind(type_name)
+        before, after = _measure(schema.kinds[j]), _measure(kind_of(type_name))
         if after and before != after:
             values = as_array((X if frame is None else frame)[:, j])
             present = n_rows(X) - sum(map(is_missing, values.tolist()))
@@ -136,7 +128,13 @@ def _types(frame: nw.DataFrame[Any], columns: list[int]) -> list[str]:
     return [str(frame.get_column(names[j]).dtype) for j in columns]
 
 
-@cache
-def _kind(type_name: str) -> str:
-    name = type_name.lower()
-    return next((kind for kind, starts in _KINDS.items() if name.startswith(starts)), "")
+def _measure(kind: ColumnKind) -> str:
+    """Name what the encoder's floats mean for this kind; empty where it has codes for levels.
+
+    The encoder turns all three into floats, so it would not notice one in place of another.
+    """
+    if kind.is_time:
+        return "time"
+    if kind is ColumnKind.DURATION:
+        return "duration"
+    return "number" if kind.is_number or kind is ColumnKind.TRUTH else ""

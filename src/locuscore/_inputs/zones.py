@@ -1,6 +1,5 @@
 """Times with a zone: which zone a column is in, and moving it to the one of `fit`."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
 from functools import partial
@@ -9,7 +8,6 @@ from typing import Any, TypeVar
 import narwhals as nw
 
 Result = TypeVar("Result")
-FIXED_OFFSET = re.compile(r"pytz\.FixedOffset\((-?\d+)\)")
 
 
 def dtype_of(series: nw.Series[Any]) -> Any:
@@ -30,22 +28,12 @@ def without_zone_names(series: nw.Series[Any]) -> nw.Series[Any]:
     return series
 
 
-def zone_of(type_name: str) -> str | None:
-    """Return the time zone in the name of a type, as `Schema` keeps it; None if there is none."""
-    found = re.search(r"^Datetime\(.*time_zone='([^']*)'", type_name)
-    if found is None:
-        return None
-    fixed = FIXED_OFFSET.fullmatch(found[1])
-    return found[1] if fixed is None else _offset_name(timedelta(minutes=int(fixed[1])))
-
-
-def in_zones(rows: Any, types: Sequence[str]) -> Any:
-    """Return a frame with its times in the zones of these types: the same instants, told so."""
-    zones = {j: zone for j, kind in enumerate(types) if (zone := zone_of(kind)) is not None}
-    if not zones:
+def in_zones(rows: Any, zones: Sequence[str | None]) -> Any:
+    """Return a frame with the times of each column moved to its zone: the same instants."""
+    if not any(zones):
         return rows
     frame = nw.from_native(rows, eager_only=True)
-    columns = [(frame[:, j], zone) for j, zone in zones.items()]
+    columns = [(frame[:, j], zone) for j, zone in enumerate(zones) if zone is not None]
     moved = [_moved(series, zone) for series, zone in columns if _zone(series) not in (None, zone)]
     return frame.with_columns(moved).to_native() if moved else rows
 
@@ -89,10 +77,11 @@ def _or_unknown(work: Callable[[], Result], name: str, zone: str) -> Result:
 def _zone_name(zone: tzinfo) -> str:
     """Return a region's name, or an offset in the notation that every library reads."""
     offset = zone.utcoffset(None)
-    return str(zone) if offset is None else _offset_name(offset)
+    return str(zone) if offset is None else offset_name(offset)
 
 
-def _offset_name(offset: timedelta) -> str:
+def offset_name(offset: timedelta) -> str:
+    """Return an offset from UTC as every library reads it, such as +05:30."""
     minutes = round(offset.total_seconds() / 60)
     sign = "-" if minutes < 0 else "+"
     return f"{sign}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}" if minutes else "UTC"
