@@ -19,11 +19,8 @@ def as_rows(X: Rows) -> Rows:
     """Return X as something with rows: a frame as it is, sparse as CSR, else a 2-D array."""
     if sparse.issparse(X):
         return X.tocsr()
-    frame = as_frame(X)
-    if frame is not None:
+    if as_frame(X) is not None:
         return X
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise TypeError("X is a lazy frame; collect it first, for instance with X.collect().")
     array = read_array(X, "X")
     if array.ndim != 2:
         raise ValueError(
@@ -49,6 +46,8 @@ def _how_to_make_rows(X: Any, array: np.ndarray) -> str:
 
 def as_array(y: ArrayLike) -> np.ndarray:
     """Return a column of targets or losses (list, array, or series of any library) as an array."""
+    if isinstance(y, np.ndarray):
+        return np.asarray(y)
     series: Any = nw.from_native(y, allow_series=True, pass_through=True)
     return series.to_numpy() if isinstance(series, nw.Series) else read_array(y, "y")
 
@@ -83,7 +82,11 @@ def name_of(y: ArrayLike) -> str | None:
 
 def as_frame(X: Rows) -> nw.DataFrame[Any] | None:
     """Return a uniform view of a pandas, polars or Arrow frame; None for anything else."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return None
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError("X is a lazy frame; collect it first, for instance with X.collect().")
     if not isinstance(frame, nw.DataFrame):
         return None
     if frame.implementation.is_polars():
@@ -156,10 +159,10 @@ _CONVERSIONS: dict[str, Callable[[nw.DataFrame[Any]], Rows]] = {
 
 
 def as_kind(X: Rows, kind: str) -> Rows:
-    """Return a frame as a frame of another library, or itself if it is one."""
+    """Return a frame, or narwhals' view of one, as a frame of the wanted library."""
     frame = nw.from_native(X, eager_only=True)
     if frame.implementation.value == kind:
-        return X
+        return frame.to_native()
     if kind not in _CONVERSIONS:
         raise TypeError(f"the rows of fit were a frame of {kind}; pass such a frame.")
     return convert(frame, _CONVERSIONS[kind])

@@ -136,8 +136,8 @@ class Schema:
             for name, now, wanted in zip(self.names, found, self.kinds, strict=True)
             if (dtype := _cast(now, wanted)) is not None
         ]
-        rows = frame.with_columns(casts).to_native() if casts else X
-        return in_zones(as_kind(rows, self.kind), self.zones)
+        rows = as_kind(frame.with_columns(casts) if casts else frame, self.kind)
+        return in_zones(rows, self.zones)
 
     def _check_array(self, X: Rows) -> None:
         if self.kind != "array":
