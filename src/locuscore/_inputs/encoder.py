@@ -51,9 +51,9 @@ class Encoder:
 
 
 def _columns(X: Rows) -> list[tuple[Any, Column]]:
-    """Columns with their names, or with their positions; none of a sparse matrix, all numbers."""
+    """Columns with their names, or positions in an array."""
     if sparse.issparse(X):
-        return []
+        return []  # all numbers, so there is nothing to learn, and `transform` reads them at once
     frame = as_frame(X)
     if frame is None:
         return [(j, X[:, j]) for j in range(X.shape[1])]
@@ -70,15 +70,15 @@ def _levels(name: Any, values: Column) -> Sequence[Hashable] | None:
     if isinstance(dtype, nw.Enum):
         return dtype.categories
     if isinstance(dtype, np.dtype):
-        plain = dtype.kind not in "OUS"
+        has_levels = dtype.kind in "OUS"
     else:
-        plain = dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean
-    if plain:
+        has_levels = not (dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean)
+    if not has_levels:
         return None
     present = [value for value in _listed(values) if not is_missing(value)]
     if not present:
-        return []  # nothing to learn from: whatever comes later is an unseen level
-    # numpy turns a table with one text column into text altogether: read its numbers back.
+        return []  # no level was seen, so every later value is an unseen one
+    # One column of text makes numpy store the whole table as text: read the numbers back.
     if _are_numbers(present, read_text=isinstance(dtype, np.dtype) and dtype.kind != "O"):
         return None
     allowed = Hashable if isinstance(dtype, nw.Categorical) else (str, bytes, *NUMBERS)
@@ -103,6 +103,7 @@ def _are_numbers(values: list[Any], *, read_text: bool) -> bool:
 
 
 def _by_type_then_value(level: Any) -> tuple[str, Any]:
+    # Values of different types, such as text and numbers, have no order among each other.
     return type(level).__name__, level
 
 
@@ -140,6 +141,7 @@ def _series_floats(series: nw.Series[Any]) -> FloatArray:
 
 def _array_floats(values: np.ndarray) -> FloatArray:
     if values.dtype.kind in "mM":
+        # NaT is the smallest integer inside numpy, which would pass for a very early time.
         seconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.float64) / 1e6
         return np.where(np.isnat(values), np.nan, seconds)
     if values.dtype.kind == "O":

@@ -53,9 +53,9 @@ def as_array(y: ArrayLike) -> np.ndarray:
 
 
 def read_array(values: Any, name: str) -> np.ndarray:
-    """Return what numpy reads as an array; a tensor that it cannot read is named with the remedy.
+    """Return values as a numpy array; an error says what to do where numpy cannot read them.
 
-    Such a tensor lies on a GPU, carries a gradient or has a type that numpy lacks.
+    It cannot read tensors that lie on a GPU, carry a gradient or have a type that numpy lacks.
     """
     try:
         return np.asarray(values)
@@ -75,7 +75,7 @@ def read_array(values: Any, name: str) -> np.ndarray:
 
 
 def name_of(y: ArrayLike) -> str | None:
-    """Return the name of a series; None where it has none, or one that is not text."""
+    """Return the name of a series; None if it has no name, or one that is not text."""
     name = getattr(y, "name", None)
     return name if isinstance(name, str) and name else None
 
@@ -170,7 +170,7 @@ def as_kind(X: Rows, kind: str) -> Rows:
 
 def as_batch(batch: Any) -> tuple[Rows, bool]:
     """Return a batch as rows, and whether it was an Arrow record batch, which became a table."""
-    arrow = sys.modules.get("pyarrow")  # whoever has a record batch has imported it
+    arrow = sys.modules.get("pyarrow")  # a record batch exists only where it was imported
     if arrow is not None and isinstance(batch, arrow.RecordBatch):
         return arrow.Table.from_batches([batch]), True
     return as_rows(batch), False
@@ -194,5 +194,5 @@ def columns_like(X: Rows, columns: Mapping[str, np.ndarray], *, one_batch: bool 
 
 
 def _readable(values: np.ndarray) -> Any:
-    """Return text as a list, since not every library reads numpy's text."""
+    """Return text as a list, since not every library accepts numpy's arrays of text."""
     return values.tolist() if values.dtype.kind in "US" else np.ascontiguousarray(values)

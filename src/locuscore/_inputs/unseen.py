@@ -1,4 +1,4 @@
-"""Values that `fit` has not seen, counted while rows are scored: other categories or kinds."""
+"""Values that `fit` has not seen, counted while rows are scored: new categories, other kinds."""
 
 import warnings
 from collections import Counter
@@ -26,19 +26,19 @@ class Unseen:
 
     rows: int = 0
     counts: Counter[Any] = field(default_factory=Counter)
-    kinds: dict[Any, str] = field(default_factory=dict)
+    changes: dict[Any, str] = field(default_factory=dict)  # by column, in words; mostly empty
 
-    def add(self, name: Any, count: int, kind: str = "") -> None:
-        """Count values of one column; `kind` says what they are, if not what they were in fit."""
+    def add(self, name: Any, count: int, change: str = "") -> None:
+        """Count values of one column; `change` says if they are of another kind than in fit."""
         if count:
             self.counts[name] += count
-            self.kinds.setdefault(name, kind)
+            self.changes.setdefault(name, change)
 
     def merge(self, other: "Unseen") -> None:
         """Add what was counted on other rows."""
         self.rows += other.rows
         for name, count in other.counts.items():
-            self.add(name, count, other.kinds[name])
+            self.add(name, count, other.changes[name])
 
     @property
     def warning(self) -> str | None:
@@ -47,7 +47,7 @@ class Unseen:
         if not many:
             return None
         parts = [
-            f"{name!r} {n:,}" + (f" ({self.kinds[name]})" if self.kinds[name] else "")
+            f"{name!r} {n:,}" + (f" ({self.changes[name]})" if self.changes[name] else "")
             for name, n in many.items()
         ]
         return (
@@ -74,7 +74,7 @@ def collected_unseen() -> Iterator[Unseen]:
 
 @contextmanager
 def unseen_said_once(schema: Schema, X: Rows) -> Iterator[None]:
-    """Warn once of the unseen values of the rows scored inside, unless somebody collects them."""
+    """Warn once of the unseen values of the rows scored inside, unless a caller collects them."""
     outer = _COLLECTED.get()
     with collected_unseen() as found:
         found.rows = n_rows(X)
@@ -97,11 +97,11 @@ def count_categories(embed: Any, X: Rows, S: FloatArray) -> None:
             frame = as_frame(X)
             values = as_array((X if frame is None else frame)[:, j])[rows].tolist()
             new = [value for value in values if not is_missing(value)]
-            found.add(column_names(X)[j], len(new), _other_type(new, codes))
+            found.add(column_names(X)[j], len(new), _change_of_type(new, codes))
 
 
-def _other_type(new: Iterable[Any], known: Iterable[Any]) -> str:
-    """Name the type of the new values, if no known one has it."""
+def _change_of_type(new: Iterable[Any], known: Iterable[Any]) -> str:
+    """Say which type the new values have, if no known value has it."""
     types = {type(value).__name__ for value in new}
     seen = {type(value).__name__ for value in known}
     if types & seen or not seen:

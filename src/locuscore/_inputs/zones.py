@@ -1,4 +1,4 @@
-"""Times with a zone: which zone a column is in, and moving it to the one of `fit`."""
+"""Times with a zone: which zone a column is in, and moving it to the zone of `fit`."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
@@ -11,20 +11,20 @@ Result = TypeVar("Result")
 
 
 def dtype_of(series: nw.Series[Any]) -> Any:
-    """Return the type of a column.
+    """Return the type of a column, with its time zone.
 
-    narwhals reads the zone off the text of a pandas type, and knows letters only: a zone such as
-    America/New_York it takes for no time at all.
+    narwhals parses the zone out of the name of a pandas type and expects letters only, so a column
+    in America/New_York has an unknown type there, as if it held no times.
     """
     native: Any = getattr(series.to_native(), "dtype", None)
     zone = getattr(native, "tz", None)
-    return series.dtype if zone is None else nw.Datetime(native.unit, _zone_name(zone))
+    return series.dtype if zone is None else nw.Datetime(native.unit, _name_of_zone(zone))
 
 
 def without_zone_names(series: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a column of times that narwhals does not know as one in UTC, others as they are."""
+    """Return times in a zone that narwhals cannot parse in UTC, any other column unchanged."""
     if series.dtype == nw.Unknown and isinstance(dtype_of(series), nw.Datetime):
-        return _moved(series, "UTC")
+        return _in_zone(series, "UTC")
     return series
 
 
@@ -34,37 +34,40 @@ def in_zones(rows: Any, zones: Sequence[str | None]) -> Any:
         return rows
     frame = nw.from_native(rows, eager_only=True)
     columns = [(frame[:, j], zone) for j, zone in enumerate(zones) if zone is not None]
-    moved = [_moved(series, zone) for series, zone in columns if _zone(series) not in (None, zone)]
+    moved = [
+        _in_zone(series, zone) for series, zone in columns if _zone_of(series) not in (None, zone)
+    ]
     return frame.with_columns(moved).to_native() if moved else rows
 
 
 def convert(frame: nw.DataFrame[Any], into: Callable[[nw.DataFrame[Any]], Any]) -> Any:
-    """Turn a frame into another library's, which may not know the zones of its columns."""
+    """Turn a frame into another library's; an error names the column whose zone it lacks."""
     try:
         return into(frame)
     except Exception:
+        # The error of the whole frame does not name a column: convert those with zones one by one.
         for j, name in enumerate(frame.columns):
-            zone = _zone(frame[:, j])
+            zone = _zone_of(frame[:, j])
             if zone is not None:
-                _or_unknown(partial(into, frame[:, [j]]), name, zone)
+                _or_unknown_zone(partial(into, frame[:, [j]]), name, zone)
         raise
 
 
-def _zone(series: nw.Series[Any]) -> str | None:
+def _zone_of(series: nw.Series[Any]) -> str | None:
     zone: str | None = getattr(dtype_of(series), "time_zone", None)
     return zone
 
 
-def _moved(series: nw.Series[Any], zone: str) -> nw.Series[Any]:
+def _in_zone(series: nw.Series[Any], zone: str) -> nw.Series[Any]:
     def moved() -> nw.Series[Any]:
         if series.dtype != nw.Unknown:
             return series.dt.convert_time_zone(zone)
         return nw.from_native(series.to_native().dt.tz_convert(zone), series_only=True)
 
-    return _or_unknown(moved, series.name, zone)
+    return _or_unknown_zone(moved, series.name, zone)
 
 
-def _or_unknown(work: Callable[[], Result], name: str, zone: str) -> Result:
+def _or_unknown_zone(work: Callable[[], Result], name: str, zone: str) -> Result:
     try:
         return work()
     except Exception:  # each library has its own for a zone it does not know
@@ -74,7 +77,7 @@ def _or_unknown(work: Callable[[], Result], name: str, zone: str) -> Result:
         ) from None
 
 
-def _zone_name(zone: tzinfo) -> str:
+def _name_of_zone(zone: tzinfo) -> str:
     """Return a region's name, or an offset in the notation that every library reads."""
     offset = zone.utcoffset(None)
     return str(zone) if offset is None else offset_name(offset)
