@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from same_scores_cases import Case, all_cases
 
 from locuscore import FlagRule, Score
-from same_scores_cases import Case, all_cases
 
 MOST = 1e-12
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from same_scores_rules import ALPHAS, CASES
 from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
@@ -28,7 +29,6 @@ import locuscore as lc
 from locuscore import Locus, Score, Scorer, engines, metrics
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.report import report
-from same_scores_rules import ALPHAS, CASES
 
 N_SCORED = 12  # rows whose scores are kept
 ROOT = next(p for p in Path(__file__).resolve().parents if (p / "tests" / "archives").is_dir())

@@ -23,7 +23,7 @@ from locuscore import (
     prediction_column,
 )
 from locuscore._inputs import signals as signals_module
-from locuscore._inputs.frames import Encoder
+from locuscore._inputs.encoder import Encoder
 from locuscore._laws.calibration import calibrated_level
 from locuscore._shared import numeric
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale

@@ -15,9 +15,10 @@ from locuscore._archive.container import ArchiveError, checked, read_archive, wr
 from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.values import Reader, Writer, library_versions
-from locuscore._inputs.frames import Schema, as_batch, columns_like, n_rows, numbered, take_rows
+from locuscore._inputs.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of
 from locuscore._inputs.probe import PredictorChangedError
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus

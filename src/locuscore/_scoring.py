@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._inputs.frames import Schema, as_array, as_rows, like_rows, n_rows, numbered
+from locuscore._inputs.frames import as_array, as_rows, like_rows, n_rows, numbered
 from locuscore._inputs.losses import Loss, check_support
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._laws.distribution import Floor, LossDistribution, Support

@@ -24,6 +24,7 @@ from locuscore._shared.checks import (
     check_tau,
     never_accepted,
 )
+from locuscore._shared.labels import label_codes
 
 __all__ = [
     "ExceedanceCurve",
@@ -270,13 +271,14 @@ def _counts_by_score(
 
 
 def _labels(groups: ArrayLike, n: int) -> tuple[np.ndarray, IntArray]:
+    """Return the distinct labels, ascending, and each row's position among them."""
+    _, codes = label_codes(groups, n)
     labels = np.asarray(groups)
-    if labels.shape != (n,):
+    if labels.ndim > 1:  # tuples, say, which have no order in numpy
         raise ValueError(f"groups must hold one label per row, {n} in all; got {labels.shape}.")
-    if np.any(labels != labels):
-        raise ValueError("groups has missing labels; remove those rows, or name them.")
-    names, member = np.unique(labels, return_inverse=True)
-    return names, member
+    _, first = np.unique(codes, return_index=True)
+    names, place = np.unique(labels[first], return_inverse=True)
+    return names, place[codes]
 
 
 def _bins(score: ArrayLike, n: int, n_bins: int) -> tuple[FloatArray, IntArray]:

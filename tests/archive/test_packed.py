@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from test_cells import frame_of_all_kinds, to_arrow, to_polars
 
 from archives_for_tests import rows, small_scorer
+from frames_for_tests import frame_of_all_kinds, to_arrow, to_polars
 from locuscore import ArchiveError, Scorer
 from locuscore._archive.container import read_manifest
 from locuscore._archive.packed_rows import pack, unpack
 from locuscore._inputs.cells import cells
-from locuscore._inputs.frames import Schema
 from locuscore._inputs.probe import PROBE_ROWS
+from locuscore._inputs.schema import Schema
 
 pytestmark = pytest.mark.extra
 

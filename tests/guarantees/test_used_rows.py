@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_binomial
-from locuscore._inputs.frames import Schema
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.used_rows import Reuse, UsedRows, fisher_p_value
 
 LEVEL = 0.05  # in place of 1e-6, at which nothing would ever be seen

@@ -7,7 +7,7 @@ from scipy.stats import fisher_exact
 from archives_for_tests import rows
 from locuscore import Locus, LocusWarning
 from locuscore._inputs.cells import cells, row_digests
-from locuscore._inputs.frames import Schema
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.used_rows import Reuse, UsedRows, fisher_p_value
 from locuscore.engines import Forest
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from locuscore import Locus, Scorer, prediction_column
-from locuscore._inputs.zones import zone_of
+from locuscore._inputs.schema import zone_of
 from locuscore.engines import Scale
 
 pytestmark = pytest.mark.extra

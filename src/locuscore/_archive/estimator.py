@@ -13,9 +13,10 @@ from locuscore._archive.container import ArchiveError
 from locuscore._archive.formats import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
 from locuscore._archive.kept_rows import decode_rows
 from locuscore._archive.values import Reader, Writer
-from locuscore._inputs.frames import Encoder, Schema
+from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.predictor import PredictionColumn
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Support

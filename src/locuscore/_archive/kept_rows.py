@@ -8,9 +8,10 @@ import numpy as np
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.packed_rows import pack, unpack
 from locuscore._archive.values import Reader, Writer
-from locuscore._inputs.frames import Schema, n_rows
+from locuscore._inputs.frames import n_rows
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.probe import PROBE_ROWS, Probe
+from locuscore._inputs.schema import Schema
 from locuscore._inputs.used_rows import RowSet, UsedRows
 from locuscore._locus import Locus
 

@@ -12,7 +12,8 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from locuscore._inputs.frames import Schema, as_frame
+from locuscore._inputs.frames import as_frame
+from locuscore._inputs.schema import Schema, zone_of
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require
 
@@ -21,7 +22,6 @@ PLAIN = (bool, int, float, str, type(None))
 # Types of pandas that a list of plain values turns into by their name.
 PANDAS_TYPES = re.compile(r"[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)|bool|boolean|object|string")
 UNITS = ("ns", "us", "ms")
-ZONE = re.compile(r"time_zone='([^']*)'")
 
 
 def pack(rows: Rows) -> dict[str, Any]:
@@ -137,9 +137,9 @@ def _times(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.
     found = nw.new_series(name, values, backend=backend)
     if kind == "Date":
         return found.cast(nw.Date)
-    zone = ZONE.search(kind)
+    zone = zone_of(kind)
     if zone is not None:
-        found = found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone[1])
+        found = found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     return found
 
 

@@ -46,7 +46,8 @@ _FIELDS = {
     "locuscore.engines._mixture_network": {"Trained": "weights best_epoch history"},
     "locuscore.engines._target": {"Target": "transform unit centre spread"},
     "locuscore._laws.distribution": {"Floor": "start scale", "Support": "low high points"},
-    "locuscore._inputs.frames": {"Encoder": "codes_", "Schema": "kind names types"},
+    "locuscore._inputs.encoder": {"Encoder": "codes_"},
+    "locuscore._inputs.schema": {"Schema": "kind names types"},
     "locuscore._laws.gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
     "locuscore._inputs.predictor": {"PredictionColumn": "name"},
     "locuscore._inputs.used_rows": {

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from locuscore._inputs.frames import as_frame, known_floats, n_rows, take_rows
+from locuscore._inputs.encoder import known_floats
+from locuscore._inputs.frames import as_frame, n_rows, take_rows
 from locuscore._protocols import Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.numeric import row_blocks
@@ -28,13 +29,15 @@ Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")
 FLOAT = np.dtype("<f8")
 DIGEST_BYTES = 8
-LAST_BITS = 16  # of the 52 of a fraction, rounded away
-HALF, KEPT = 1 << (LAST_BITS - 1), (1 << 64) - (1 << LAST_BITS)
+# The last 16 of the 52 bits of a fraction are rounded away: half of the last kept bit is added to
+# the 64 bits as a whole, so that a carry moves on into the exponent, and then the rest is masked.
+ROUNDED_BITS = 16
+HALF, KEPT = 1 << (ROUNDED_BITS - 1), (1 << 64) - (1 << ROUNDED_BITS)
 MOST_ROWS_AT_ONCE = 65_536
 # What readers of CSV files take for missing.
 MISSING_TEXT = {"", "#N/A", "#NA", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
 TRUTH = {"true": 1.0, "false": 0.0}
-PLAIN = (str, bytes, Real, date, type(None))
+HASHABLE = (str, bytes, Real, date, type(None))
 
 
 def row_digests(
@@ -48,18 +51,14 @@ def row_digests(
     start = blake2b(salt, digest_size=DIGEST_BYTES)
     inputs, labelled = bytearray(), bytearray()
     for part in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
-        rows = cells(take_rows(X, part), types[: X.shape[1]])
-        marks = None if labels is None else _label_cells(labels[part], types[-1])
-        width, data = rows.shape[1] * CELL.itemsize, rows.tobytes()
-        step, more = (
-            (0, b"") if marks is None else (marks.shape[1] * CELL.itemsize, marks.tobytes())
-        )
+        rows = np.ascontiguousarray(cells(take_rows(X, part), types[: X.shape[1]]))
+        row_labels = None if labels is None else _label_cells(labels[part], types[-1])
         for i in range(len(rows)):
-            digest = start.copy()
-            digest.update(data[i * width : (i + 1) * width])
+            digest = start.copy()  # salted once
+            digest.update(rows[i])
             inputs += digest.digest()
-            if step:
-                digest.update(more[i * step : (i + 1) * step])
+            if row_labels is not None:
+                digest.update(row_labels[i])
                 labelled += digest.digest()
     return _digests(inputs), _digests(labelled)
 
@@ -68,9 +67,9 @@ def _digests(data: bytearray) -> Cells:
     return np.frombuffer(data, CELL).astype(np.uint64)
 
 
-def _label_cells(labels: np.ndarray, kind: str) -> Cells:
+def _label_cells(labels: np.ndarray, type_name: str) -> Cells:
     matrix = labels.reshape(len(labels), -1)
-    return cells(matrix, [kind] * matrix.shape[1])
+    return np.ascontiguousarray(cells(matrix, [type_name] * matrix.shape[1]))
 
 
 def cells(X: Rows, types: Sequence[str]) -> Cells:
@@ -79,20 +78,20 @@ def cells(X: Rows, types: Sequence[str]) -> Cells:
         X = X.toarray()
     frame = as_frame(X)
     if frame is None and X.dtype.kind in "biuf":
-        return _bits(X, types[0] if types else "")
+        return _number_cells(X, types[0] if types else "")
     out = np.empty((n_rows(X), X.shape[1]), dtype=CELL)
-    for j, kind in enumerate(types):
+    for j, type_name in enumerate(types):
         values = X[:, j] if frame is None else frame[:, j]
         known = known_floats(values)
-        out[:, j] = _listed_cells(values) if known is None else _bits(known, kind)
+        out[:, j] = _listed_cells(values) if known is None else _number_cells(known, type_name)
     return out
 
 
-def _bits(values: np.ndarray, kind: str) -> Cells:
-    if kind.lower() in ("float32", "float16"):
+def _number_cells(values: np.ndarray, type_name: str) -> Cells:
+    if type_name.lower() in ("float32", "float16"):
         values = values.astype(np.float32)
-    numbers = values.astype(FLOAT) + 0.0  # one zero
-    numbers[np.isnan(numbers)] = np.nan
+    numbers = values.astype(FLOAT) + 0.0  # -0.0 becomes 0.0
+    numbers[np.isnan(numbers)] = np.nan  # a NaN has many bit patterns
     return (numbers.view(CELL) + CELL.type(HALF)) & CELL.type(KEPT)
 
 
@@ -102,16 +101,17 @@ def _listed_cells(values: Any) -> list[int]:
     known: dict[tuple[type, Any], int] = {}
     found = []
     for value in listed:
-        key = (type(value), value if isinstance(value, PLAIN) else repr(value))
+        # The type tells an object from text that equals its repr.
+        key = (type(value), value if isinstance(value, HASHABLE) else repr(value))
         cell = known.get(key)
         if cell is None:
-            cell = known[key] = _cell(value)
+            cell = known[key] = _value_cell(value)
         found.append(cell)
     return found
 
 
-def _cell(value: Any) -> int:
-    number = _number(value)
+def _value_cell(value: Any) -> int:
+    number = _as_number(value)
     if number is None:
         data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
         return int.from_bytes(blake2b(data, digest_size=DIGEST_BYTES).digest(), "little")
@@ -119,8 +119,8 @@ def _cell(value: Any) -> int:
     return (int.from_bytes(struct.pack("<d", plain), "little") + HALF) & KEPT
 
 
-def _number(value: Any) -> float | None:
-    """Return what a value counts as; None for text and for what is none of the known kinds."""
+def _as_number(value: Any) -> float | None:
+    """Return the number that a value counts as; None for text and for values of other kinds."""
     if is_missing(value):
         return np.nan
     if isinstance(value, np.datetime64 | np.timedelta64):

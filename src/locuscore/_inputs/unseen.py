@@ -1,4 +1,4 @@
-"""Values that `fit` has not seen, counted while rows are scored: other categories or kinds."""
+"""Values that `fit` has not seen, counted while rows are scored: new categories, other kinds."""
 
 import warnings
 from collections import Counter
@@ -6,24 +6,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from locuscore._inputs.frames import Encoder, Schema, as_array, as_frame, column_names, n_rows
+from locuscore._inputs.encoder import Encoder
+from locuscore._inputs.frames import as_array, as_frame, column_names, n_rows
+from locuscore._inputs.schema import ColumnKind, Schema, kind_of
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
 
 LARGEST_SHARE = 0.1  # of the rows of a call, in one column
-
-# The encoder turns these into floats that mean something else; text is its own business.
-_KINDS = {
-    "time": ("date",),
-    "duration": ("duration", "timedelta"),
-    "number": ("int", "uint", "float", "decimal", "bool"),
-}
 
 
 @dataclass
@@ -32,19 +26,19 @@ class Unseen:
 
     rows: int = 0
     counts: Counter[Any] = field(default_factory=Counter)
-    kinds: dict[Any, str] = field(default_factory=dict)
+    changes: dict[Any, str] = field(default_factory=dict)  # by column, in words; mostly empty
 
-    def add(self, name: Any, count: int, kind: str = "") -> None:
-        """Count values of one column; `kind` says what they are, if not what they were in fit."""
+    def add(self, name: Any, count: int, change: str = "") -> None:
+        """Count values of one column; `change` says if they are of another kind than in fit."""
         if count:
             self.counts[name] += count
-            self.kinds.setdefault(name, kind)
+            self.changes.setdefault(name, change)
 
     def merge(self, other: "Unseen") -> None:
         """Add what was counted on other rows."""
         self.rows += other.rows
         for name, count in other.counts.items():
-            self.add(name, count, other.kinds[name])
+            self.add(name, count, other.changes[name])
 
     @property
     def warning(self) -> str | None:
@@ -53,7 +47,7 @@ class Unseen:
         if not many:
             return None
         parts = [
-            f"{name!r} {n:,}" + (f" ({self.kinds[name]})" if self.kinds[name] else "")
+            f"{name!r} {n:,}" + (f" ({self.changes[name]})" if self.changes[name] else "")
             for name, n in many.items()
         ]
         return (
@@ -80,7 +74,7 @@ def collected_unseen() -> Iterator[Unseen]:
 
 @contextmanager
 def unseen_said_once(schema: Schema, X: Rows) -> Iterator[None]:
-    """Warn once of the unseen values of the rows scored inside, unless somebody collects them."""
+    """Warn once of the unseen values of the rows scored inside, unless a caller collects them."""
     outer = _COLLECTED.get()
     with collected_unseen() as found:
         found.rows = n_rows(X)
@@ -103,11 +97,11 @@ def count_categories(encoder: Encoder | None, X: Rows, S: FloatArray) -> None:
             frame = as_frame(X)
             values = as_array((X if frame is None else frame)[:, j])[rows].tolist()
             new = [value for value in values if not is_missing(value)]
-            found.add(column_names(X)[j], len(new), _other_type(new, codes))
+            found.add(column_names(X)[j], len(new), _change_of_type(new, codes))
 
 
-def _other_type(new: Iterable[Any], known: Iterable[Any]) -> str:
-    """Name the type of the new values, if no known one has it."""
+def _change_of_type(new: Iterable[Any], known: Iterable[Any]) -> str:
+    """Say which type the new values have, if no known value has it."""
     types = {type(value).__name__ for value in new}
     seen = {type(value).__name__ for value in known}
     if types & seen or not seen:
@@ -117,12 +111,12 @@ def _other_type(new: Iterable[Any], known: Iterable[Any]) -> str:
 
 def _count_kinds(schema: Schema, X: Rows, found: Unseen) -> None:
     """Count the columns that held numbers, times or durations in fit, and now hold another."""
-    known = [j for j, then in enumerate(schema.types) if _kind(then)]
+    known = [j for j, kind in enumerate(schema.kinds) if _measure(kind)]
     frame = as_frame(X)
     # The types of text columns are left alone: some libraries look at values to find them.
     now = [str(X.dtype)] * len(known) if frame is None else _types(frame, known)
     for j, type_name in zip(known, now, strict=True):
-        before, after = _kind(schema.types[j]), _kind(type_name)
+        before, after = _measure(schema.kinds[j]), _measure(kind_of(type_name))
         if after and before != after:
             values = as_array((X if frame is None else frame)[:, j])
             present = n_rows(X) - sum(map(is_missing, values.tolist()))
@@ -134,7 +128,13 @@ def _types(frame: nw.DataFrame[Any], columns: list[int]) -> list[str]:
     return [str(frame.get_column(names[j]).dtype) for j in columns]
 
 
-@cache
-def _kind(type_name: str) -> str:
-    name = type_name.lower()
-    return next((kind for kind, starts in _KINDS.items() if name.startswith(starts)), "")
+def _measure(kind: ColumnKind) -> str:
+    """Name what the encoder's floats mean for this kind; empty where it has codes for levels.
+
+    The encoder turns all three into floats, so it would not notice one in place of another.
+    """
+    if kind.is_time:
+        return "time"
+    if kind is ColumnKind.DURATION:
+        return "duration"
+    return "number" if kind.is_number or kind is ColumnKind.TRUTH else ""

@@ -1,12 +1,13 @@
 """Rows used twice: digests of the rows of D1 and D2, and an exact test whether others are new.
 
-New rows repeat rows of D1 as often as those of D2 do: given D1, both are draws of the same law. So
-the number found in D1 is compared with the number of D2's rows found there, by Fisher's exact test,
-which needs no rate to be known; and in the same way the number found in D2 with that of D1's rows
-found there, which notices rows of D2. A rate of repeats grows with the rows one looks among, so the
-number found in D1 and D2 together cannot be held against D2's rate in D1. A row of `fit` that comes
-several times counts once, which can only raise the p-value; so batches that repeat rows are not
-refused for that, and memory does not grow with a stream.
+New rows repeat rows of D1 as often as the rows of D2 do: given D1, both are draws from the same
+distribution. So the share of a batch found in D1 is compared with the share of D2 found there, by
+Fisher's exact test, which needs no known rate. In the same way the share found in D2 is compared
+with the share of D1 found there, which notices rows of D2. The two cannot be pooled: the more rows
+one looks among, the more repeats there are, so the share found in D1 and D2 together must not be
+compared with D2's share in D1. A row of `fit` that comes several times counts once. That can only
+raise the p-value, so a batch is not refused for repeating rows, and memory does not grow with a
+stream.
 """
 
 import warnings
@@ -18,13 +19,14 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from locuscore._inputs.cells import Cells, row_digests
-from locuscore._inputs.frames import Schema, n_rows
+from locuscore._inputs.frames import n_rows
+from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import LocusWarning
 
 Labels = Literal["y", "losses"]
-SMALLEST_P = 1e-6  # below it rows are taken for those of fit
+SMALLEST_P = 1e-6  # below it, rows count as rows of fit
 SALT_BYTES = 16
 HOW_TO_ALLOW = (
     "To go on with a rule that proves nothing, pass allow_rows_used_in_fit=True "
@@ -39,10 +41,13 @@ class RowSet:
     model: Cells
     calibration: Cells
 
-    def found(self) -> "Found":
-        """Return an empty count of the rows of a batch found here."""
-        return Found(
-            (_Part.of(self.model, self.calibration), _Part.of(self.calibration, self.model))
+    def no_repeats(self) -> "Repeats":
+        """Return a count of the rows of a batch found here, before any is seen."""
+        return Repeats(
+            (
+                _PartRepeats.of(self.model, self.calibration),
+                _PartRepeats.of(self.calibration, self.model),
+            )
         )
 
 
@@ -103,13 +108,13 @@ def checked_rule(rule: FlagRule, verdict: "Verdict", allow: bool) -> FlagRule:
 
 
 def check_reference(used: UsedRows | None, schema: Schema, reference: Rows | None) -> None:
-    """Warn if reference rows are calibration rows, where these certify; rows of D1 may serve."""
+    """Warn if reference rows are calibration rows, which certify; rows of D1 are allowed."""
     if used is None or reference is None:
         return
     found = Reuse(used, schema, None).add(reference, None).inputs.parts[1]
     if found.p_value < SMALLEST_P:
         warnings.warn(
-            f"{int(found.hit.sum()):,} reference rows are calibration rows, which certify here; "
+            f"{found.n_repeated:,} reference rows are calibration rows, which certify here; "
             "thresholds must be chosen without the certifying rows. Pass other rows, or none.",
             LocusWarning,
             stacklevel=3,
@@ -122,8 +127,8 @@ class Reuse:
     def __init__(self, used: UsedRows, schema: Schema, labels: Labels | None) -> None:
         self.used = used
         self._types = (*schema.types, used.label_type)
-        self.inputs = used.inputs.found()
-        self.labelled = used.labelled.found() if labels == used.labels else None
+        self.inputs = used.inputs.no_repeats()
+        self.labelled = used.labelled.no_repeats() if labels == used.labels else None
 
     def add(self, X: Rows, labels: np.ndarray | None) -> Self:
         """See further rows, with their labels where these are of the kind that `fit` had."""
@@ -137,7 +142,7 @@ class Reuse:
 
     @property
     def verdict(self) -> "Verdict":
-        """What is to be said of the rows seen so far."""
+        """What follows for the rows seen so far."""
         first = self.inputs if self.labelled is None else self.labelled
         is_used = self.labelled is not None and self.labelled.p_value < SMALLEST_P
         is_suspect = not is_used and self.inputs.p_value < SMALLEST_P
@@ -155,8 +160,9 @@ class Reuse:
 class Verdict:
     """How many of the rows are rows of `fit`, and what follows.
 
-    ``"used"``: they were used to fit, X and label, beyond any chance. ``"suspect"``: their X was;
-    their labels are others or are not known. ``"fresh"``: no more repeats than between D1 and D2.
+    ``"used"``: more rows, X and label, repeat those of `fit` than chance explains. ``"suspect"``:
+    only their X does; the labels differ or are not known. ``"fresh"``: no more repeats than between
+    D1 and D2.
     """
 
     n: int
@@ -187,17 +193,17 @@ class Verdict:
 
 
 @dataclass(eq=False, repr=False)
-class _Part:
-    """Rows of a batch found in one part of the rows of `fit`, against those of the other part."""
+class _PartRepeats:
+    """Rows of a batch found in one part of the rows of `fit`, compared with the other part's."""
 
-    known: Cells  # distinct
-    usual: int  # rows of the other part found in this one
+    known: Cells  # distinct digests of this part, ascending
+    usual: int  # rows of the other part found in this one, of `n_usual`
     n_usual: int
-    hit: BoolArray
-    n_missed: int = 0
+    is_repeated: BoolArray  # for each of `known`, whether the batch has it
+    n_new: int = 0  # rows of the batch that are not in this part
 
     @classmethod
-    def of(cls, part: Cells, other: Cells) -> "_Part":
+    def of(cls, part: Cells, other: Cells) -> "_PartRepeats":
         known = np.unique(part)
         usual = int(np.isin(other, known).sum())
         return cls(known, usual, len(other), np.zeros(len(known), dtype=bool))
@@ -205,23 +211,27 @@ class _Part:
     def add(self, digests: Cells) -> BoolArray:
         at = np.minimum(np.searchsorted(self.known, digests), len(self.known) - 1)
         is_known: BoolArray = self.known[at] == digests
-        self.hit[at[is_known]] = True
-        self.n_missed += int(np.sum(~is_known))
+        self.is_repeated[at[is_known]] = True
+        self.n_new += int(np.sum(~is_known))
         return is_known
 
     @property
+    def n_repeated(self) -> int:
+        """Distinct rows of this part that the batch has."""
+        return int(self.is_repeated.sum())
+
+    @property
     def p_value(self) -> float:
-        """How likely so many hits are if rows of the batch and of the other part are alike."""
-        return fisher_p_value(
-            int(self.hit.sum()), int(self.hit.sum()) + self.n_missed, self.usual, self.n_usual
-        )
+        """How likely so many repeats are if rows of the batch and of the other part are alike."""
+        n = self.n_repeated + self.n_new
+        return fisher_p_value(self.n_repeated, n, self.usual, self.n_usual)
 
 
 @dataclass(eq=False, repr=False)
-class Found:
+class Repeats:
     """Counts of the rows of a batch that are rows of D1, of D2, or of either."""
 
-    parts: tuple[_Part, _Part]
+    parts: tuple[_PartRepeats, _PartRepeats]
     n: int = 0
     n_found: int = 0
 
@@ -238,7 +248,7 @@ class Found:
 
     @property
     def p_value(self) -> float:
-        """Of the two tests together."""
+        """P-value of the two tests together, by Bonferroni."""
         return min(1.0, 2 * min(part.p_value for part in self.parts))
 
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Collection, Hashable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
-from locuscore._protocols import BoolArray, IntArray
+from locuscore._protocols import BoolArray
 from locuscore._rules.binomial_tests import rows_for
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows
-from locuscore._shared.checks import check_between, check_same_order, is_missing
+from locuscore._shared.checks import check_between, check_same_order
+from locuscore._shared.labels import label_codes
 
 WITHIN = "rows alike within a group"
 POOL_FIXED = "the pooled groups named without the certifying rows"
@@ -58,7 +58,7 @@ def certify_groups(
     check_same_order(score=score, groups=groups)
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
-    names, member = _check_groups(groups, len(s))
+    names, member = label_codes(groups, len(s))
     shared = _check_pool(pool, names)
     # From groups to the sets of rows that are certified; the pool is one of them.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
@@ -85,31 +85,6 @@ def certify_groups(
 
     rules = {u: certified(u) for u in sizes}
     return {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
-
-
-def _check_groups(groups: Any, n_rows: int) -> tuple[list[Hashable], IntArray]:
-    """Distinct labels as they were given, and the position of each row's label among them."""
-    try:
-        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-        size = len(labels)
-    except TypeError:  # one label
-        labels, size = [], 0
-    if size != n_rows:
-        raise ValueError(f"groups must hold one label per row, {n_rows}; got {size}.")
-    missing = sum(map(is_missing, labels))
-    if missing:
-        raise ValueError(
-            f"groups has missing labels, {missing} of {n_rows}; remove those rows, or name them."
-        )
-    position: dict[Hashable, int] = {}
-    try:
-        member = [position.setdefault(label, len(position)) for label in labels]
-    except TypeError:
-        raise TypeError(
-            "groups must hold one hashable label per row, such as text, a number or a tuple; "
-            f"got {labels[0]!r}."
-        ) from None
-    return list(position), np.array(member)
 
 
 def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashable]:

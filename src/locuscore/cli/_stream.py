@@ -15,9 +15,13 @@ from locuscore.cli._choices import missing_columns
 from locuscore.cli._parts import Parts
 from locuscore.cli._tables import Source, even_tables
 
-NUMBERS = ("Int", "UInt", "Float", "Decimal")
 N_BAD = b"bad_rows"  # in the metadata of a part
-TEXT = ("String", "Categorical", "Object")
+# By the kind of a column in `fit`; others are guessed.
+CSV_TYPES = {
+    **dict.fromkeys(("float", "integer", "decimal"), pa.float64()),
+    **dict.fromkeys(("text", "category", "object"), pa.string()),
+    "truth": pa.bool_(),
+}
 
 
 def feature_columns(scorer: Scorer, path: Path, found: list[str]) -> list[str]:
@@ -40,17 +44,9 @@ def csv_types(scorer: Scorer) -> dict[str, Any] | None:
     if scorer.schema.kind == "array":
         return None
     return {
-        str(name): _csv_type(kind)
-        for name, kind in zip(scorer.schema.names, scorer.schema.types, strict=True)
+        str(name): CSV_TYPES.get(kind.value)
+        for name, kind in zip(scorer.schema.names, scorer.schema.kinds, strict=True)
     }
-
-
-def _csv_type(kind: str) -> Any:
-    if kind.startswith(NUMBERS):
-        return pa.float64()
-    if kind.startswith(TEXT):
-        return pa.string()
-    return pa.bool_() if kind == "Boolean" else None
 
 
 @dataclass(frozen=True)

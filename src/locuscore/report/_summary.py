@@ -13,6 +13,7 @@ from locuscore._inputs.frames import as_array, as_batch, n_rows
 from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
+from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
@@ -222,11 +223,7 @@ class Summary:
         labels = as_array(groups)
         if labels.dtype.kind in "mM":
             labels = labels.astype(f"{labels.dtype.kind}8[us]")  # finer ones would become integers
-        if labels.shape != (n,):
-            raise ValueError(
-                f"groups must hold one label per row, {n} in all; got shape {labels.shape}."
-            )
-        return list(labels.tolist())
+        return read_labels(labels, n)
 
     def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         grid, counts, rule = self.grid, self.counts, self.scorer.rule

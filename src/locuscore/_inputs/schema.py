@@ -1,0 +1,176 @@
+"""How rows looked in `fit`, and turning later rows into that."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from functools import cached_property, lru_cache
+from typing import Any, Self
+
+import narwhals as nw
+
+from locuscore._inputs.frames import as_frame, as_kind
+from locuscore._inputs.zones import dtype_of, in_zones, offset_name
+from locuscore._protocols import Rows
+
+
+class ColumnKind(Enum):
+    """What a column holds, whichever library its type comes from."""
+
+    FLOAT = "float"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    TRUTH = "truth"
+    TEXT = "text"
+    CATEGORY = "category"
+    DATE = "date"
+    TIME = "time"
+    ZONED_TIME = "zoned time"
+    DURATION = "duration"
+    OBJECT = "object"
+    UNKNOWN = "unknown"  # a type that narwhals does not know
+    OTHER = "other"  # lists, structures, bytes and the like
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers; truth values are not."""
+        return self in (ColumnKind.FLOAT, ColumnKind.INTEGER, ColumnKind.DECIMAL)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are days or points in time."""
+        return self in (ColumnKind.DATE, ColumnKind.TIME, ColumnKind.ZONED_TIME)
+
+
+# How narwhals and numpy begin the names of their types; the first pattern that fits counts.
+_PATTERNS = [
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"(?i)float", ColumnKind.FLOAT),
+        (r"(?i)u?int", ColumnKind.INTEGER),
+        (r"Decimal", ColumnKind.DECIMAL),
+        (r"(?i)bool", ColumnKind.TRUTH),
+        (r"String|[<>|=]?[US]\d", ColumnKind.TEXT),
+        (r"Categorical|Enum", ColumnKind.CATEGORY),
+        (r"Datetime.*time_zone='", ColumnKind.ZONED_TIME),
+        (r"(?i)datetime", ColumnKind.TIME),
+        (r"Date", ColumnKind.DATE),
+        (r"(?i)duration|timedelta", ColumnKind.DURATION),
+        (r"(?i)object", ColumnKind.OBJECT),
+        (r"(?i)unknown", ColumnKind.UNKNOWN),
+    )
+]
+_ZONE = re.compile(r"Datetime\(.*time_zone='([^']*)'")
+_FIXED_OFFSET = re.compile(r"pytz\.FixedOffset\((-?\d+)\)")
+
+
+@lru_cache
+def kind_of(type_name: str) -> ColumnKind:
+    """Return what a column holds, from the name of its type."""
+    fitting = (kind for pattern, kind in _PATTERNS if pattern.match(type_name))
+    return next(fitting, ColumnKind.OTHER)
+
+
+def zone_of(type_name: str) -> str | None:
+    """Return the time zone in the name of a type; None if there is none."""
+    found = _ZONE.match(type_name)
+    if found is None:
+        return None
+    fixed = _FIXED_OFFSET.fullmatch(found[1])
+    return found[1] if fixed is None else offset_name(timedelta(minutes=int(fixed[1])))
+
+
+def _type_name(dtype: Any) -> str:
+    # The levels of an Enum are the encoder's business; here it only matters that it has some.
+    return "Categorical" if isinstance(dtype, nw.Enum) else str(dtype)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How rows looked in `fit`: kind of frame, name and type of each column.
+
+    `kind` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or another library's name, or ``"array"``,
+    whose columns have positions for names. Types are named as narwhals names them.
+    """
+
+    kind: str
+    names: tuple[Any, ...]
+    types: tuple[str, ...]
+
+    @classmethod
+    def of(cls, X: Rows) -> Self:
+        """Describe rows."""
+        frame = as_frame(X)
+        if frame is None:
+            return cls("array", tuple(range(X.shape[1])), (str(X.dtype),) * X.shape[1])
+        types = (_type_name(dtype_of(frame[:, j])) for j in range(len(frame.columns)))
+        return cls(frame.implementation.value, tuple(frame.columns), tuple(types))
+
+    @cached_property
+    def kinds(self) -> tuple[ColumnKind, ...]:
+        """What each column holds."""
+        return tuple(kind_of(type_name) for type_name in self.types)
+
+    @cached_property
+    def zones(self) -> tuple[str | None, ...]:
+        """Time zone of each column; None where it has none."""
+        return tuple(zone_of(type_name) for type_name in self.types)
+
+    def conform(self, X: Rows) -> Rows:
+        """Return rows of any kind as the kind seen in `fit`; the columns must be the same.
+
+        To a fit on an array the columns of a frame count by position.
+        """
+        frame = as_frame(X)
+        if frame is None:
+            self._check_array(X)
+            return X
+        if self.kind == "array":
+            self._check_array(X)
+            return frame.to_numpy()
+        self._check_names(list(frame.columns))
+        # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
+        found = (kind_of(_type_name(dtype)) for dtype in frame.schema.values())
+        casts = [
+            nw.col(name).cast(dtype)
+            for name, now, wanted in zip(self.names, found, self.kinds, strict=True)
+            if (dtype := _cast(now, wanted)) is not None
+        ]
+        rows = as_kind(frame.with_columns(casts) if casts else frame, self.kind)
+        return in_zones(rows, self.zones)
+
+    def _check_array(self, X: Rows) -> None:
+        if self.kind != "array":
+            raise TypeError(
+                f"fit has seen a frame, but this is an array without names; pass a frame with the "
+                f"columns {list(self.names)}."
+            )
+        if X.shape[1] != len(self.names):
+            raise ValueError(f"expected {len(self.names)} columns, as in fit; got {X.shape[1]}.")
+
+    def _check_names(self, names: list[Any]) -> None:
+        missing = [name for name in self.names if name not in names]
+        extra = [name for name in names if name not in self.names]
+        if missing or extra:
+            parts = {"missing": missing, "not seen in fit": extra}
+            found = "; ".join(f"{what}: {cols}" for what, cols in parts.items() if cols)
+            raise ValueError(f"the columns are not those of fit; {found}.")
+        if names != list(self.names):
+            raise ValueError(
+                f"the columns are in another order than in fit; expected {list(self.names)}, got "
+                f"{names}."
+            )
+
+
+def _cast(now: ColumnKind, wanted: ColumnKind) -> Any:
+    """Return the type that makes a column read by another library that of `fit`; None if none."""
+    match now, wanted:
+        case ColumnKind.TEXT, ColumnKind.CATEGORY:
+            return nw.Categorical
+        case ColumnKind.CATEGORY, ColumnKind.TEXT:
+            return nw.String
+        case ColumnKind.DATE, ColumnKind.TIME | ColumnKind.ZONED_TIME:
+            return nw.Datetime
+        case ColumnKind.DECIMAL, kind if kind is not ColumnKind.DECIMAL:
+            return nw.Float64
+    return None
