@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 
 ROUNDING = 1e-12  # relative: a level that is met exactly must not be missed by rounding
@@ -98,24 +99,26 @@ def select_batch(
     z = check_losses(z, len(z), "losses_cal")
     tau, fdr = one_tau(tau), check_between(fdr, "fdr")
     bad = np.compress(z > tau, cal)
-    threshold = _threshold(np.sort(new), bad, len(cal), fdr)
-    accepted = (new <= threshold) & (new < np.inf)
-    return BatchSelection(accepted, threshold, tau, fdr, len(cal), len(bad), bad)
+    threshold = _threshold(new, bad, len(cal), fdr)
+    return BatchSelection(is_accepted(new, threshold), threshold, tau, fdr, len(cal), len(bad), bad)
 
 
 def _threshold(new: FloatArray, bad: FloatArray, n: int, fdr: float) -> float:
-    """Largest accepted score of Benjamini and Hochberg; the new scores are sorted.
+    """Largest accepted score of Benjamini and Hochberg, or -inf.
 
     Between two bad calibration scores the p-value is constant, so the last row before each bad
     score decides; and no p-value above `fdr` can be accepted. So ``fdr * (n + 1)`` searches do.
     """
+    ranked = sorted_finite(new)
     most = min(len(bad), int(fdr * (n + 1) * (1 + ROUNDING)))
-    usable = int(np.searchsorted(new, np.inf, side="left"))
     smallest = np.sort(np.partition(bad, most - 1)[:most]) if most else bad[:0]
-    # Entry j: how many rows of the batch have at most j bad calibration rows at or below them.
-    rank: IntArray = np.searchsorted(new[:usable], smallest, side="left")
+    # Entry j: how many rows of the batch have at most j bad calibration rows at or below them. Ties
+    # count against a row, hence "left": a row with a bad row's score is not before it.
+    rank: IntArray = np.searchsorted(ranked, smallest, side="left")
     if most == len(bad):
-        rank = np.append(rank, usable)
+        rank = np.append(rank, len(ranked))
+    # The largest p-value among the first `rank` rows is (1 + j) / (n + 1); Benjamini and Hochberg
+    # accept them all if it is at most fdr * rank / (size of the batch), infinite scores included.
     limit = fdr * rank * ((n + 1) / len(new)) * (1 + ROUNDING)
     passed = rank[(1 + np.arange(len(rank)) <= limit) & (rank > 0)]
-    return float(new[passed.max() - 1]) if len(passed) else -np.inf
+    return float(ranked[passed.max() - 1]) if len(passed) else -np.inf

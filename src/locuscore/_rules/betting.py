@@ -113,12 +113,12 @@ def upper_bound(x: FloatArray, delta: float) -> float:
 
 def rejected(games: Games, m: float | FloatArray, delta: FloatArray) -> BoolArray:
     """Whether the claim "mean above m" is rejected, for each game and each level."""
-    capital = stopped(games, m, delta)
+    capital = stopped_capital(games, m, delta)
     averages = capital.cumsum(axis=-1) / np.arange(1, capital.shape[-1] + 1)
     return np.asarray(averages[..., FIRST - 1 :].max(axis=-1) >= SHARE)
 
 
-def stopped(games: Games, m: float | FloatArray, delta: FloatArray) -> FloatArray:
+def stopped_capital(games: Games, m: float | FloatArray, delta: FloatArray) -> FloatArray:
     """Stopped capital in each order; under the claim ``SHARE * delta`` at most, on average."""
     shape = np.broadcast_shapes(np.shape(delta), np.shape(m), games.losses.shape[1:2])
     limit = np.asarray(m)[..., None]
@@ -149,7 +149,7 @@ def rows_without_loss(m: float, delta: float) -> float:
     return math.log(TOP / (SHARE * delta)) / -math.log1p(-m)
 
 
-def generator(*columns: FloatArray) -> np.random.Generator:
+def generator_seeded_by(*columns: FloatArray) -> np.random.Generator:
     """Random numbers that are a function of sorted rows."""
     digest = hashlib.sha256()
     for column in columns:
@@ -160,7 +160,7 @@ def generator(*columns: FloatArray) -> np.random.Generator:
 def in_orders(x: FloatArray) -> FloatArray:
     """The losses in several random orders, (orders, n), the same ones whatever their order was."""
     ascending = np.sort(x)
-    return generator(ascending).permuted(np.tile(ascending, (ORDERS, 1)), axis=1)
+    return generator_seeded_by(ascending).permuted(np.tile(ascending, (ORDERS, 1)), axis=1)
 
 
 def _rounds(x: FloatArray) -> tuple[FloatArray, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 from locuscore._shared.optional import require
 from locuscore._shared.seeds import spawn_seeds
@@ -79,10 +80,7 @@ class OperatingCurve:
     @cached_property
     def n_bad(self) -> IntArray:
         """Number of accepted labelled rows whose loss exceeds tau."""
-        # Searching the bad rows among all is cheaper than sorting positions along with the scores.
-        size = len(self.threshold)
-        place = np.searchsorted(self.threshold, self._bad_scores, side="left")
-        return np.repeat(np.arange(len(place) + 1), np.diff(place, prepend=0, append=size))
+        return count_up_to(self._bad_scores, self.threshold)
 
     @property
     def exceedance(self) -> FloatArray:
@@ -154,20 +152,10 @@ def operating_curve(
     tau = one_tau(tau)
     delta = check_between(delta, "delta")
     bad = np.sort(np.compress(z > tau, s))  # ten times as fast as indexing
-    threshold, accepted = _counts(s)
+    threshold, accepted = distinct_counts(sorted_finite(s))
     rng = np.random.default_rng(spawn_seeds(random_state, 1)[0])
     cells = _band(threshold, accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
     return OperatingCurve(threshold, accepted, len(s), tau, delta, bad, cells)
-
-
-def _counts(score: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Distinct finite scores, and the number of rows up to each."""
-    s = np.sort(score)
-    s = s[: np.searchsorted(s, np.inf, side="left")]
-    last = np.append(s[1:] != s[:-1], np.ones(min(len(s), 1), dtype=bool))
-    if last.all():
-        return s, np.arange(1, len(s) + 1)
-    return s[last], np.flatnonzero(last) + 1
 
 
 def _nodes(n: int) -> IntArray:

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, IntArray
-from locuscore._rules.binomial_tests import rows_for
+from locuscore._rules.binomial_tests import rows_needed
+from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows
@@ -63,7 +64,7 @@ def certify_groups(
     # From groups to the sets of rows that are certified; the pool is one of them.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
     units = np.unique(unit)
-    needed = rows_for(0, target, error / len(units))
+    needed = rows_needed(0, target, error / len(units))
     sizes = {int(u): int(np.sum(unit == u)) for u in units}
     # Sizes are no losses: dividing delta by them spends nothing.
     n_rules = sum(size >= needed for size in sizes.values())
@@ -80,8 +81,12 @@ def certify_groups(
             rule = certify_rows(s[rows], bad[rows], float(tau), target, part, of)
             rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
         more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
-        evidence = {"group": where, **rule.evidence}
-        return replace(rule, assumptions=(*rule.assumptions, *more), evidence=evidence)
+        assert isinstance(rule.certificate, ExceedanceCertificate)
+        return replace(
+            rule,
+            assumptions=(*rule.assumptions, *more),
+            certificate=GroupCertificate(where, rule.certificate),
+        )
 
     rules = {u: certified(u) for u in sizes}
     return {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
@@ -129,7 +134,12 @@ def _too_small(
         f"Nothing is accepted: {where} has {n_rows} rows, and with its part of delta, {delta:.4g}, "
         f"at least {needed} are needed, all accepted and none bad."
     )
-    evidence = {"n_rows": n_rows, "tau": tau, "eta": eta, "delta": delta}
-    evidence["accepted_rows_needed_without_a_bad_one"] = needed
+    claim = ExceedanceCertificate(
+        n_rows=n_rows,
+        tau=tau,
+        eta=eta,
+        delta=delta,
+        accepted_rows_needed_without_a_bad_one=needed,
+    )
     assumptions = (INDEPENDENT, CHOSEN_BEFORE, ONE_CALL)
-    return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, evidence)
+    return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, certificate=claim)

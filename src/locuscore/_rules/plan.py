@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from locuscore._laws.calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_alpha, check_between, check_share
 
 MOST_ROWS = 10_000_000
@@ -74,7 +75,7 @@ def rows_for_coverage(alpha: float, within: float, delta: float = 0.05) -> RowPl
         mass = betainc(inside, n + 1 - inside, high) - betainc(inside, n + 1 - inside, low)
         return np.where(k <= n, mass, 0.0) >= 1 - d
 
-    rows, upto = _from_which_on(reached, period=1 / level)
+    rows, upto = _lasting_n(reached, period=1 / level)
     goal = (
         f"calibration rows with which the coverage at alpha = {level:g} is within {w:g} of "
         f"{1 - level:g} with probability at least {1 - d:g} over them."
@@ -120,7 +121,7 @@ def rows_for_certificate(
         )
     if not acceptance:
         raise ValueError(f"acceptance must lie above 0 and at most at 1; got {acceptance!r}.")
-    rows, upto = _from_which_on(
+    rows, upto = _lasting_n(
         lambda n: _power(n, eta, delta, bad_rate, acceptance) >= power,
         period=1 / (eta * acceptance),
     )
@@ -150,27 +151,22 @@ def _power(n: IntArray, eta: float, delta: float, bad_rate: float, acceptance: f
     return result
 
 
-def _from_which_on(reached: Callable[[IntArray], np.ndarray], period: float) -> tuple[int, int]:
+def _lasting_n(reached: Callable[[IntArray], np.ndarray], period: float) -> tuple[int, int]:
     """Smallest n from which on the goal is reached, and up to where that was checked.
 
     Doubling and halving find a place where it begins to hold; there every n is looked at, over
     many periods of the sawtooth that whole numbers cause and 5 % of n at least.
     """
 
-    def at(n: int) -> bool:
+    def is_reached_at(n: int) -> bool:
+        if n > MOST_ROWS:
+            raise ValueError(f"more than {MOST_ROWS:,} rows would be needed.")
         return bool(reached(np.array([n]))[0])
 
-    high = 1
-    while not at(high):
-        high *= 2
-        if high > MOST_ROWS:
-            raise ValueError(f"more than {MOST_ROWS:,} rows would be needed.")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if at(middle) else (middle, high)
-    width = math.ceil(10 * period + 0.05 * high)
-    start, end = max(1, high - width), high + width
+    # The goal is not monotone in n, so this is a place to look around and not yet the answer.
+    near = first_above(is_reached_at, 0, 1)
+    width = math.ceil(10 * period + 0.05 * near)
+    start, end = max(1, near - width), near + width
     while True:
         failed = np.flatnonzero(~reached(np.arange(start, end + 1)))
         if len(failed) == 0 and start > 1:
