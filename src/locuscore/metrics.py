@@ -25,6 +25,7 @@ from locuscore._shared.checks import (
     check_tau,
     never_accepted,
 )
+from locuscore._shared.labels import check_labels
 
 __all__ = [
     "ExceedanceCurve",
@@ -270,12 +271,7 @@ def _counts_by_score(
 
 
 def _labels(groups: ArrayLike, n: int) -> tuple[np.ndarray, IntArray]:
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must hold one label per row, {n} in all; got {labels.shape}.")
-    if np.any(labels != labels):
-        raise ValueError("groups has missing labels; remove those rows, or name them.")
-    names, member = np.unique(labels, return_inverse=True)
+    names, member = np.unique(check_labels(np.asarray(groups), n), return_inverse=True)
     return names, member
 
 

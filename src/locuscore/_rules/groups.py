@@ -14,7 +14,8 @@ from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows
-from locuscore._shared.checks import check_between, check_same_order, is_missing
+from locuscore._shared.checks import check_between, check_same_order
+from locuscore._shared.labels import check_labels
 
 WITHIN = "rows alike within a group"
 POOL_FIXED = "the pooled groups named without the certifying rows"
@@ -94,18 +95,7 @@ def certify_groups(
 
 def _check_groups(groups: Any, n_rows: int) -> tuple[list[Hashable], IntArray]:
     """Distinct labels as they were given, and the position of each row's label among them."""
-    try:
-        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-        size = len(labels)
-    except TypeError:  # one label
-        labels, size = [], 0
-    if size != n_rows:
-        raise ValueError(f"groups must hold one label per row, {n_rows}; got {size}.")
-    missing = sum(map(is_missing, labels))
-    if missing:
-        raise ValueError(
-            f"groups has missing labels, {missing} of {n_rows}; remove those rows, or name them."
-        )
+    labels = check_labels(groups, n_rows).tolist()
     position: dict[Hashable, int] = {}
     try:
         member = [position.setdefault(label, len(position)) for label in labels]

@@ -14,6 +14,7 @@ from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._shared.json_values import to_json
+from locuscore._shared.labels import row_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
@@ -220,13 +221,9 @@ class Summary:
             raise ValueError("groups must be given for every batch, or for none.")
         if groups is None:
             return None
-        labels = as_array(groups)
+        labels = row_labels(as_array(groups), n)
         if labels.dtype.kind in "mM":
             labels = labels.astype(f"{labels.dtype.kind}8[us]")  # finer ones would become integers
-        if labels.shape != (n,):
-            raise ValueError(
-                f"groups must hold one label per row, {n} in all; got shape {labels.shape}."
-            )
         return list(labels.tolist())
 
     def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
