@@ -9,12 +9,12 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 
-ROUNDING = 1e-12  # relative: a level that is met exactly must not be missed by rounding
+ROUNDING = 1e-12  # relative, so that rounding does not miss a level that is met exactly
 
 
 @dataclass(frozen=True)
 class BatchSelection:
-    """Which rows of one batch are accepted, and the promise: one average, over many batches.
+    """Which rows of one batch are accepted, and a promise about the average over many batches.
 
     A row is accepted when its score is at most `threshold`, which belongs to this batch and to no
     other; it is -inf when nothing is accepted.
@@ -36,6 +36,8 @@ class BatchSelection:
     def p_values(self, score: ArrayLike) -> FloatArray:
         """Conformal p-value of "the loss exceeds tau" for each score; 1 for an infinite one."""
         (s,) = check_scores(score=score)
+        # The row counts itself as a bad one: by exchangeability, the probability that it is bad and
+        # its p-value at most t is then at most t.
         below = np.searchsorted(np.sort(self._bad_scores), s, side="right")
         return np.where(s < np.inf, (1.0 + below) / (self.n_cal + 1.0), 1.0)
 
@@ -69,7 +71,7 @@ def select_batch(
 
     A certificate differs: it promises that, with probability 1 - delta over the labelled rows, one
     fixed rule has ``P(Z > tau | accepted) <= eta`` for all rows to come. Here one batch is
-    accepted as a whole, no sentence holds for the batch at hand, and with few rows accepted the
+    accepted as a whole, nothing is promised of the batch at hand, and with few rows accepted the
     share among them may be far above `fdr`. In return fewer labelled rows are needed. Scores
     that were calibrated on the same rows (`Locus.loss_bound`, `Locus.exceedance`) rank like the
     tail probability but are not exchangeable with new ones: use fresh rows, or the tail.

@@ -54,7 +54,7 @@ def certify_threshold(
     p-value ``P(Binomial(n, eta) <= bad)`` for "more than eta of the accepted are bad". Thresholds
     are tested in ascending order from a start to the first failure, so the probability of
     certifying any threshold that breaks eta is at most delta (fixed-sequence testing; with several
-    starts, each has its share of delta). No shape of the risk is assumed.
+    starts, each has its share of delta). The risk need not rise with the score.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def certify_threshold(
     reference
         Scores of other rows. Their distinct values are the thresholds, and their quantiles the
         starts. Without it every row's own score is a threshold, tested on the rows strictly below
-        it, and starts are ranks; no row is set aside. Neither certifies more for every shape of the
-        risk. Where many scores tie, a reference is better: a start rank inside a block of ties has
-        only the rows below the whole block.
+        it, and starts are ranks; no row is set aside. Neither way certifies more in all cases.
+        Where many scores tie, a reference is better: a start inside a block of ties has only the
+        rows below the whole block.
     reference_losses
         Losses of the reference rows. Then the one start is where the estimated power is greatest.
     starts
@@ -98,6 +98,8 @@ def certify_threshold(
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
     shares = None if starts is None else _check_starts(starts)
+    # Thresholds from other rows are fixed as far as the certifying rows are concerned; their own
+    # scores need the argument of `CandidateThresholds.own_scores`.
     if reference is None:
         if reference_losses is not None:
             raise ValueError("reference_losses were given without the reference scores.")
@@ -136,10 +138,11 @@ def certify_threshold_holm(
     candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
     size = len(candidates.edge)
     n, n_bad = candidates.counts(slice(None))
+    # Holm's error bound holds for all thresholds together, so the largest that passed may be taken.
     found = np.flatnonzero(holm(binomial_p_value(n_bad, n, target), error))
     certified = int(found[-1]) if len(found) else None
     claim = _claim(len(s), tau, target, error, f"a grid of {size}, Bonferroni-Holm")
-    # The smallest p-value is held against this level first, wherever it is.
+    # What was missing is measured at delta / size, against which the smallest p-value is held.
     tests = [Start(position, error / size) for position in range(size)]
     words = "the threshold that came closest", "A grid with lower thresholds"
     return _rule(of, candidates, certified, (0, size), claim, tests, *words)
@@ -213,6 +216,8 @@ def certify_rows(
 
 def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
     """The two epsilons of Theorem 5: of the accepted share, and of the joint share."""
+    # Each holds at all thresholds at once with half of delta: the first by Dvoretzky, Kiefer and
+    # Wolfowitz, the second by McDiarmid, since N rows tell only N + 1 thresholds apart.
     accepted = math.sqrt(math.log(4.0 / delta) / (2.0 * n_rows))
     return accepted, 2.0 * math.sqrt(math.log(2.0 * (n_rows + 1)) / n_rows) + accepted
 
@@ -220,6 +225,7 @@ def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
 def paper_rows(eta: float, delta: float) -> int:
     """Smallest N at which Theorem 5 can certify: all rows accepted, none of them bad."""
 
+    # Both slacks fall with n, so bisection is right.
     def is_enough(n: int) -> bool:
         accepted, joint = paper_slacks(n, delta)
         return joint <= eta * (1.0 - accepted)

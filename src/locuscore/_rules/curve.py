@@ -14,7 +14,7 @@ from locuscore._shared.checks import check_between, check_losses, check_scores, 
 from locuscore._shared.optional import require
 from locuscore._shared.seeds import spawn_seeds
 
-FIRST_NODE = 8  # with fewer rows no bound is of use
+FIRST_NODE = 8  # fewer rows give no useful bound
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
 MOST_NODES = 600
 ACCEPTANCE_SHARE = 0.2  # of delta: spent on the band of the acceptance
@@ -176,11 +176,14 @@ def _band(
 ) -> _Cells:
     """Lower and upper band in each cell; cell 0 lies before the first node."""
     nodes = _nodes(int(accepted[-1]) if len(accepted) else 0)
+    # Given the node's score, the rows before it are independent draws from below it: k is binomial.
     n, k = nodes - 1, _bad_before(nodes, threshold, accepted, bad, rng)
+    # Two sides at each node; by the union bound all hold together.
     level = (1 - RATIO_SHARE) * delta / (2 * len(nodes))
     r_low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, level), 0.0)
     r_high = np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 1), level), 1.0)
     a, b = nodes[:-1], nodes[1:]
+    # A lower bound on the ratio of the masses below two neighbouring nodes, a Beta(a, b - a) draw.
     q = betaincinv(a, b - a, RATIO_SHARE * delta / max(len(a), 1))
     low = np.maximum(r_low[:-1] * q, 1 - (1 - r_low[1:]) / q)
     high = np.minimum(r_high[1:] / q, 1 - (1 - r_high[:-1]) * q)

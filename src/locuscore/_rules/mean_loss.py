@@ -1,6 +1,6 @@
 """Exact tests and bounds for the mean of a bounded loss, and thresholds certified by them.
 
-The test is the game of `_betting`, for losses brought to the scale from 0 to 1.
+The test is the game of `betting`, on losses scaled to lie from 0 to 1.
 """
 
 import math
@@ -42,12 +42,12 @@ def mean_loss_p_value(losses: ArrayLike, eta: float, low: float, high: float) ->
     """Exact p-value for "the mean loss is above eta", for losses in [low, high].
 
     Valid for every n and every law on the support: ``P(p <= delta) <= delta`` for all delta when
-    ``E[Z] >= eta``, for independent losses of one law. They are played in 20 random orders, never
-    in one that knows them or their scores: along rising scores the mean rises too, and the test
-    would be wrong. The generator of the orders is seeded by the sorted losses, so there is one
-    answer, in whatever order these are given; the proof takes its orders for random. At most
-    ``delta`` exactly when `mean_loss_bound` is at most eta, up to the digits shown: p is rounded up
-    by 0.1 %, the bound by 1e-8 of the support.
+    ``E[Z] >= eta``, for independent losses of one law. The test goes through the losses in 20
+    random orders; an order by their scores would be wrong, because the mean rises along it. The
+    generator of the orders is seeded by the sorted losses, so the answer does not depend on the
+    order in which they are given; the proof takes its orders for random. The p-value is at most
+    ``delta`` exactly when `mean_loss_bound` is at most eta, up to rounding: p is rounded up by
+    0.1 %, the bound by 1e-8 of the support.
 
     Examples
     --------
@@ -65,8 +65,9 @@ def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) ->
 
     For independent losses in [low, high], any n and any law; the probability is over them. It
     inverts the test of `mean_loss_p_value`. Where losses are small on a wide support it is far
-    above the normal approximation, as is every bound that holds for all laws: n losses without a
-    large one cannot rule out an atom at the top, of mass about ``log(1 / delta) / n``.
+    above the normal approximation, as is every bound that holds for all distributions: n losses
+    without a large one cannot rule out that a share of about ``log(1 / delta) / n`` lies at the
+    top.
     """
     x, delta = _standardise(losses, low, high), check_between(delta, "delta")
     return float(low + upper_bound(x, delta) * (high - low))
@@ -101,9 +102,9 @@ def certify_mean_loss(
     support
         Smallest and largest possible loss, known beforehand.
     reference
-        Scores of other rows, labels not needed, whose quantiles place the thresholds. Without it
-        a random fifth of the rows, seeded by a digest of them all, does that and is then not used
-        for testing.
+        Scores of other rows, labels not needed, whose quantiles are the thresholds. Without it a
+        random fifth of the rows, seeded by a digest of them all, is set aside for that and not
+        tested on.
     of
         Which score this is; by default one of your own.
     n_thresholds
@@ -123,6 +124,7 @@ def certify_mean_loss(
     needed = rows_without_loss(m, delta)
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
+    # One start at level delta: thresholds pass in order, so their number says which is the last.
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
     first = x[is_accepted(s, grid[0])] if len(grid) else x[:0]
@@ -176,8 +178,11 @@ def _testing_rows(
     if reference is not None:
         (known,) = check_scores(reference=reference)
         return score, x, known
-    ascending = np.lexsort((x, score))  # rows that are equal in both are interchangeable
+    # In an order of their own first, so that the split does not depend on the order given; rows
+    # that are equal in both are interchangeable.
+    ascending = np.lexsort((x, score))
     order = ascending[generator_seeded_by(score[ascending], x[ascending]).permutation(len(score))]
+    # A random part: given which rows are set aside, the others are still a sample of the same law.
     aside, testing = np.split(order, [math.ceil(GRID_SHARE * len(score))])
     return score[testing], x[testing], score[aside]
 
@@ -191,8 +196,8 @@ def _why_none_passed(
 ) -> tuple[MeanLossCertificate, str]:
     """What the first threshold showed, and about how many rows would have been needed for it.
 
-    By the normal approximation a test's quantile grows with the root of the number of rows; it is
-    that of the p-value seen, or of the mean and spread of the losses where that is smaller.
+    By the normal approximation the quantile of a test grows with the root of the number of rows. It
+    is taken from the p-value, or from mean and spread of the losses where that gives a smaller one.
     """
     perfect = f"Even without any loss {clean} accepted rows are needed"
     claim = replace(claim, accepted_rows_needed_without_any_loss=clean)
@@ -231,13 +236,16 @@ def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> Float
     finite = sorted_finite(reference)
     if len(finite) == 0:
         return np.empty(0)
-    first = min(share * len(reference) / len(finite), 1.0)  # inf is never accepted
+    # The share is one of all rows, and those at inf are never accepted.
+    first = min(share * len(reference) / len(finite), 1.0)
     ranks = np.ceil(np.linspace(first, 1.0, n_thresholds) * len(finite)).astype(np.int64)
     return np.unique(finite[np.maximum(ranks, 1) - 1])
 
 
 def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
     """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
+    # At a threshold fixed without these rows, the accepted losses are independent draws of the
+    # law of the loss given acceptance, whose mean is tested.
     parts = [x[is_accepted(s, threshold)] for threshold in grid]
     return {
         "threshold": grid,
@@ -262,7 +270,7 @@ def _standardise(losses: ArrayLike, low: float, high: float) -> FloatArray:
     outside = int(np.count_nonzero((z < low) | (z > high)))
     if outside:
         raise ValueError(f"{outside} losses lie outside the support [{low:g}, {high:g}].")
-    return np.clip((z - low) / (high - low), 0.0, 1.0)
+    return np.clip((z - low) / (high - low), 0.0, 1.0)  # rounding must not leave the support
 
 
 def _scaled(eta: float, low: float, high: float) -> float:
