@@ -205,7 +205,8 @@ def _bad_before(
 
     Where a node cuts a group of ties, the bad ones among those before it are a hypergeometric draw.
     """
-    # Groups before the one that the node cuts; none is cut where it begins one, or beyond the last.
+    # Groups of ties that lie wholly before the node. A node at the start of a group, or beyond the
+    # last, cuts none.
     group = np.searchsorted(accepted, nodes - 1, side="right")
     value = np.append(threshold, np.inf)[group]
     bad_below = np.searchsorted(bad, value, side="left")

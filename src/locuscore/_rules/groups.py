@@ -46,10 +46,10 @@ def certify_groups(
     groups
         One label per row, of any hashable type; missing ones are refused.
     pool
-        Groups, small ones as a rule, that share one rule. It is certified on all their rows
-        together, and its guarantee is for their mixture and not for each of them. So these rows
-        must hold the pooled groups as new rows do, each in its share up to chance: not a quota of
-        rows per group, nor more of one because it was easy to label. Name them without these rows:
+        Groups, usually small, that share one rule. It is certified on all their rows together, and
+        its guarantee is for their mixture and not for each of them. So the pooled groups must
+        appear among these rows in the same shares as among new rows, up to chance: no quota of rows
+        per group, and not more of one because it was easy to label. Choose them without these rows:
         groups pooled because few of these rows fell into them are no sample of their mixture.
 
     Returns
@@ -62,12 +62,12 @@ def certify_groups(
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
     names, member = _check_groups(groups, len(s))
     shared = _check_pool(pool, names)
-    # From groups to the sets of rows that are certified; the pool is one of them.
+    # Each unit is certified on its own: a group, or the pool, which has the number -1.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
     units = np.unique(unit)
     needed = rows_needed(0, target, error / len(units))
     sizes = {int(u): int(np.sum(unit == u)) for u in units}
-    # Sizes are no losses: dividing delta by them spends nothing.
+    # The guarantee holds given the sizes, so they may decide how delta is divided.
     n_rules = sum(size >= needed for size in sizes.values())
     part = error / max(n_rules, 1)
     together = f"All {n_rules} rules hold together with confidence {1 - error:g}."
@@ -119,7 +119,7 @@ def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashab
 def _too_small(
     of: Score, where: str, n_rows: int, needed: int, tau: float, eta: float, delta: float
 ) -> FlagRule:
-    """Accept nothing; delta is the part that the rows needed were computed for."""
+    """A rule that accepts nothing; delta is the part for which the rows needed were computed."""
     guarantee = (
         f"Nothing is accepted: {where} has {n_rows} rows, and with its part of delta, {delta:.4g}, "
         f"at least {needed} are needed, all accepted and none bad."

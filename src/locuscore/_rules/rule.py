@@ -81,6 +81,8 @@ class FlagRule:
         if certificate is None or evidence is not None:
             given = _read_only({} if evidence is None else evidence, "evidence")
             certificate = certificate_from(given)
+        if not isinstance(certificate, Certificate):
+            raise TypeError(f"certificate must be a Certificate; got {certificate!r}.")
         values = (score, float(number), standing, guarantee, tuple(assumptions), certificate)
         for part, value in zip(fields(self), (*values, _read_only(table, "table")), strict=True):
             object.__setattr__(self, part.name, value)
@@ -171,7 +173,7 @@ def tau_rule(
     """Accept when the loss bound at alpha is at most tau, the paper's ``lambda = tau``.
 
     ``P(Z > tau and accepted) <= alpha`` (Theorem 3). With the number of calibration rows the card
-    also has the rank k and the law of the realised coverage; `Locus.tau_rule` fills them in.
+    also shows the rank k and the distribution of the realised coverage; `Locus.tau_rule` passes it.
     """
     score, tau = Score.bound(alpha), one_tau(tau)
     share = one_alpha(alpha)

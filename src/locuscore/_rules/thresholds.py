@@ -111,7 +111,7 @@ def distinct_reference(ranked: FloatArray) -> FloatArray:
 
 
 def ties_heavily(score: FloatArray) -> bool:
-    """Whether one value is shared by so many scores that a start may fall among them."""
+    """Whether so many scores share one value that a start may fall among them."""
     return bool(np.unique(score, return_counts=True)[1].max() > LARGEST_TIE * len(score))
 
 
@@ -157,7 +157,7 @@ def quantile_starts(
     """Starts at quantiles of the reference; `ranked` are its finite scores."""
     found = []
     for share, level in _share_levels(candidates.n_rows, eta, delta, shares):
-        # Never below what a clean sample would need.
+        # Fewer rows than a sample without a bad one needs could not pass at all.
         least = max(share, min(rows_needed(0, eta, level) / candidates.n_rows, 1.0))
         rank = min(max(math.ceil(least * n_reference), 1), len(ranked))
         found.append(Start(int(np.searchsorted(candidates.edge, ranked[rank - 1])), level))
@@ -173,7 +173,7 @@ def powerful_start(
     m, k = counts_up_to(reference, bad, candidates.edge[places])
     expected = np.round(candidates.n_rows * m / len(reference)).astype(np.int64)
     allowed = np.array([allowed_bad(int(n), eta, delta) for n in expected])
-    # One bad and one good row more: few rows do not look better than they can be.
+    # With one bad and one good row added, so that few rows do not look too good.
     rate = (k + 1.0) / (m + 2.0)
     power = np.where(allowed >= 0, binomial_p_value(np.maximum(allowed, 0), expected, rate), 0.0)
     best = np.flatnonzero(power >= power.max() - 0.01)[-1]

@@ -35,10 +35,10 @@ def tune_threshold(
     """Threshold whose exceedance among the accepted is closest to eta; a heuristic (LOCUS-Tuned).
 
     ``argmin |q(threshold) - eta|`` with ``q = #{score <= threshold, loss > tau} / max(n, 1)`` and n
-    the accepted rows, over the thresholds that accept at least the share `min_acceptance`. Of
-    equally close ones the one that accepts most rows, and of those the smallest. Without a grid
-    every achievable threshold is tried: each distinct finite score, and accepting nothing, for
-    which the formula gives ``q = 0``.
+    the accepted rows, over the thresholds that accept at least the share `min_acceptance`. Among
+    equally close thresholds it takes the one that accepts most rows, and of those the smallest.
+    Without a grid every threshold that makes a difference is tried: each distinct finite score, and
+    -inf, which accepts nothing and has ``q = 0``.
     """
     s, bad = checked_rows(score, losses, tau)
     target = check_between(eta, "eta")
@@ -91,9 +91,10 @@ def tune_alpha(
 ) -> FlagRule:
     """Alpha whose rule "bound at most tau" comes closest to eta; a heuristic (LOCUS-alpha).
 
-    ``U_alpha(x) <= tau`` exactly when ``exceedance(x, tau) <= alpha``, so every achievable alpha is
-    tried by thresholding the column `exceedance`, and no bound is computed again. The rule
-    thresholds `Score.exceedance(tau)` at the chosen alpha. Ties as in `tune_threshold`.
+    ``U_alpha(x) <= tau`` exactly when ``exceedance(x, tau) <= alpha``, so every alpha that makes a
+    difference is tried by thresholding `exceedance`, and no bound is computed again. The rule
+    thresholds `Score.exceedance(tau)` at the chosen alpha. Ties are resolved as in
+    `tune_threshold`.
     """
     of = Score.exceedance(tau)
     values = as_floats(exceedance, "exceedance")
@@ -105,15 +106,15 @@ def tune_alpha(
 def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> FlagRule:
     """Smallest threshold that accepts at least the share `rate` of these rows; a heuristic.
 
-    The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Tied
-    scores can make it accept more (`Score.tail` ties less than `Score.exceedance`, in the same
-    order); infinite scores, which are never accepted, fewer.
+    The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Ties
+    can make it accept more rows (`Score.tail` has fewer ties than `Score.exceedance`, and the same
+    order); infinite scores, which are never accepted, can make it accept fewer.
     """
     (s,) = check_scores(score=score)
     wanted = check_share(rate, "rate")
-    place = math.ceil(Fraction(str(wanted)) * len(s))
     finite = sorted_finite(s)
-    place = min(place, len(finite))
+    # In exact arithmetic, as the decimal is written: in floating point 0.07 * 100 is above 7.
+    place = min(math.ceil(Fraction(str(wanted)) * len(s)), len(finite))
     threshold = float(finite[place - 1]) if place else -np.inf
     accepted = int(np.sum(is_accepted(s, threshold)))
     return FlagRule(
@@ -130,7 +131,7 @@ def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> F
 
 
 def _achievable(score: FloatArray, bad: BoolArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """All thresholds that differ: nothing, and each distinct finite score, with their counts."""
+    """All thresholds that make a difference, and the rows and bad rows up to each."""
     values, n = distinct_counts(sorted_finite(score))
     k = count_up_to(sorted_bad(score, bad), values)
     return np.append(-np.inf, values), np.append(0, n), np.append(0, k)
