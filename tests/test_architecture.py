@@ -18,8 +18,7 @@ LAYERS = [
     {"_shared"},
     {"draws", "metrics"},
     {"_laws"},
-    {"engines", "_rules"},
-    {"_inputs"},
+    {"engines", "_rules", "_inputs"},
     {"_scoring"},
     {"_locus"},
     {"_archive"},
@@ -105,6 +104,7 @@ def test_imports_point_one_way(path):
         ("_shared", "def f():\n    from locuscore._inputs.frames import as_rows"),
         ("engines", "from locuscore._inputs.signals import fit_signals"),
         ("_rules", "from locuscore.engines import Forest"),
+        ("_inputs", "from locuscore._rules.rule import FlagRule"),
     ],
 )
 def test_a_back_edge_would_be_noticed(module, source):

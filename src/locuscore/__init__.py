@@ -27,7 +27,8 @@ from locuscore._rules.route import (
     route,
     route_by_cost,
 )
-from locuscore._rules.rule import FlagRule, match_acceptance, tau_rule, tune_alpha, tune_threshold
+from locuscore._rules.rule import FlagRule, tau_rule
+from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
 

@@ -15,13 +15,13 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore._inputs.signals import SignalChoice, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
-from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_reference, checked_rule
+from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
 from locuscore._laws.scores import Score, check_score
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._rules.certify import certify_threshold
-from locuscore._rules.rule import FlagRule, tau_rule
+from locuscore._rules.rule import FlagRule, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
 from locuscore._scoring import RowScores
 from locuscore._shared.checks import (
@@ -243,7 +243,9 @@ class Locus(RowScores, BaseEstimator):
         if X is None or y is None or self.used_rows_ is None:
             return rule
         reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
-        return checked_rule(rule, reuse.verdict, allow_rows_used_in_fit)
+        found = reuse.verdict
+        check_fresh(found, allow_rows_used_in_fit)
+        return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
 
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors

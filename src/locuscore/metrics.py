@@ -14,6 +14,7 @@ from scipy.special import betaincinv, expit
 from scipy.stats import ks_1samp, rankdata, uniform
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.accepted import count_up_to, distinct_counts, is_accepted
 from locuscore._shared.checks import (
     check_alpha,
     check_losses,
@@ -100,7 +101,7 @@ def coverage(losses: ArrayLike, bound: ArrayLike) -> float:
 def acceptance_rate(score: ArrayLike, threshold: float) -> float:
     """Share of rows with ``score <= threshold``; an infinite score is never accepted."""
     (s,) = check_scores(score=score)
-    return float(np.mean((s <= _number(threshold, "threshold")) & (s < np.inf)))
+    return float(np.mean(is_accepted(s, _number(threshold, "threshold"))))
 
 
 def exceedance_rates(losses: ArrayLike, accepted: ArrayLike, tau: float) -> ExceedanceRates:
@@ -264,10 +265,9 @@ def _counts_by_score(
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Distinct scores, and the numbers of rows and of exceedances up to each."""
     z, s = _losses_and(losses, score=score)
-    threshold, block = np.unique(never_accepted(s), return_inverse=True)
-    rows = np.bincount(block)
-    exceeding = np.bincount(block[z > _tau(tau)], minlength=len(threshold))
-    return threshold, np.cumsum(rows), np.cumsum(exceeding)
+    s = never_accepted(s)
+    threshold, accepted = distinct_counts(np.sort(s))
+    return threshold, accepted, count_up_to(np.sort(s[z > _tau(tau)]), threshold)
 
 
 def _labels(groups: ArrayLike, n: int) -> tuple[np.ndarray, IntArray]:

@@ -8,8 +8,8 @@ from scipy.stats import binom, norm
 
 from helpers import assert_binomial
 from locuscore import certify_mean_loss, mean_loss_bound
-from locuscore._rules.betting import SHARE, Games, rejected, stopped
-from locuscore._rules.rule import betting
+from locuscore._rules import betting
+from locuscore._rules.betting import SHARE, Games, rejected, stopped_capital
 
 REPEATS = 4_000
 LEVELS = (0.01, 0.05, 0.1, 0.3)
@@ -62,11 +62,11 @@ def test_stopped_capital_does_not_grow_on_average_and_its_maximum_does(eta, monk
     sequences = np.array(list(product([0.0, 1.0], repeat=12)))
     weight = np.prod(np.where(sequences == 1, eta, 1 - eta), axis=1)
     games, start = Games.of(sequences), SHARE * 0.3
-    assert weight @ stopped(games, eta, np.array(0.3))[:, 0] <= start * (1 + 1e-12)
+    assert weight @ stopped_capital(games, eta, np.array(0.3))[:, 0] <= start * (1 + 1e-12)
     most = np.full(games.losses.shape[1:], start)
     for i in range(1, 13):  # the capital after so many rounds: no bets after them
         left = np.where(np.arange(12)[:, None, None] < i, games.left, np.inf)
-        v = stopped(games._replace(left=left), eta, np.array(0.3))
+        v = stopped_capital(games._replace(left=left), eta, np.array(0.3))
         most = np.maximum(most, v)
     assert weight @ most[:, 0] > 1.1 * start
 
@@ -76,7 +76,7 @@ def test_shopping_for_an_order_would_be_noticed(counts):
     n, games = counts
     if n < 80:
         return
-    best = stopped(games, ETA, np.array(0.1)).max(axis=-1) >= SHARE
+    best = stopped_capital(games, ETA, np.array(0.1)).max(axis=-1) >= SHARE
     assert binom.pmf(np.arange(n + 1), n, ETA) @ best > 0.1
 
 

@@ -12,7 +12,7 @@ from locuscore import (
     certify_threshold_holm,
     certify_threshold_paper,
 )
-from locuscore._rules.binomial_tests import allowed_bad, binomial_p_value, rows_for
+from locuscore._rules.binomial_tests import allowed_bad, binomial_p_value, rows_needed
 from locuscore._rules.certify import paper_rows, paper_slacks
 from locuscore.engines import Forest, Scale
 
@@ -89,7 +89,7 @@ def test_lower_starts_save_a_score_that_is_safe_for_few(rng):
 def test_starts_are_where_one_more_bad_row_is_allowed():
     rule = certify_threshold(np.arange(1_000.0), np.zeros(1_000), 0.5, ETA, DELTA)
     for n, level in zip(rule.evidence["starts_at_n"], rule.evidence["start_levels"], strict=True):
-        assert n == rows_for(allowed_bad(n, ETA, level), ETA, level)
+        assert n == rows_needed(allowed_bad(n, ETA, level), ETA, level)
 
 
 def test_the_table_tells_the_story(rng):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from locuscore import Score, certify_groups, certify_threshold
-from locuscore._rules.binomial_tests import rows_for
+from locuscore._rules.binomial_tests import rows_needed
 
 ETA = DELTA = 0.1
 
@@ -24,7 +24,7 @@ def test_groups_divide_delta_and_small_ones_say_what_they_need(rng):
         assert rules[name].score == Score.tail(1.0)
         assert f"group '{name}'" in rules[name].guarantee
     assert rules["tiny"].threshold == -np.inf
-    assert f"at least {rows_for(0, ETA, DELTA / 3)} are needed" in rules["tiny"].guarantee
+    assert f"at least {rows_needed(0, ETA, DELTA / 3)} are needed" in rules["tiny"].guarantee
     assert rules["tiny"].evidence["delta"] == DELTA / 3
     assert rules["tiny"].evidence["tau"] == 0.5
     assert rules["tiny"].assumptions == rules["a"].assumptions

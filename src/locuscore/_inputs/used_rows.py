@@ -11,7 +11,7 @@ stream.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, Self
 
@@ -22,7 +22,6 @@ from locuscore._inputs.cells import Cells, row_digests
 from locuscore._inputs.frames import n_rows
 from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
-from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import LocusWarning
 
 Labels = Literal["y", "losses"]
@@ -88,23 +87,12 @@ class UsedRows:
         return len(self.inputs.model) + len(self.inputs.calibration)
 
 
-def checked_rule(rule: FlagRule, verdict: "Verdict", allow: bool) -> FlagRule:
-    """Return a rule that says how many of its certifying rows are rows of `fit`.
-
-    Raise if they were used to fit; where that is allowed, the rule says that it proves nothing.
-    """
-    evidence = {**rule.evidence, "rows_also_in_fit": verdict.n_found}
+def check_fresh(verdict: "Verdict", allow: bool) -> None:
+    """Raise if the certifying rows were used to fit, unless it is allowed; warn if they may be."""
     if verdict.outcome == "used" and not allow:
         raise ValueError(f"{verdict.sentence} {HOW_TO_ALLOW}")
     if verdict.outcome != "fresh":
         warnings.warn(verdict.sentence, LocusWarning, stacklevel=3)
-    if verdict.outcome != "used":
-        return replace(rule, evidence=evidence)
-    guarantee = (
-        f"Nothing is guaranteed: {verdict.n_found:,} of the {verdict.n:,} certifying rows were "
-        "used to fit, which was allowed on demand (allow_rows_used_in_fit)."
-    )
-    return replace(rule, standing="heuristic", guarantee=guarantee, evidence=evidence)
 
 
 def check_reference(used: UsedRows | None, schema: Schema, reference: Rows | None) -> None:

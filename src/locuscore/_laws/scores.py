@@ -82,8 +82,11 @@ class Score:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Score":
         """The score that `to_dict` described."""
-        values = {"alpha": None, "tau": None, "name": "", **data}
-        kind = values.pop("kind", None)
+        values = {"kind": None, "alpha": None, "tau": None, "name": ""}
+        if set(data) - set(values):
+            raise TypeError(f"a score has {', '.join(values)}; got {', '.join(map(str, data))}.")
+        values |= data
+        kind = values.pop("kind")
         if kind not in _KINDS:
             raise ValueError(f"a score is one of {tuple(_KINDS)}; got {kind!r}.")
         made, belongs = _KINDS[kind]

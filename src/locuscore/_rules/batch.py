@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 
-ROUNDING = 1e-12  # relative: a level that is met exactly must not be missed by rounding
+ROUNDING = 1e-12  # relative, so that rounding does not miss a level that is met exactly
 
 
 @dataclass(frozen=True)
 class BatchSelection:
-    """Which rows of one batch are accepted, and the promise: one average, over many batches.
+    """Which rows of one batch are accepted, and a promise about the average over many batches.
 
     A row is accepted when its score is at most `threshold`, which belongs to this batch and to no
     other; it is -inf when nothing is accepted.
@@ -35,6 +36,8 @@ class BatchSelection:
     def p_values(self, score: ArrayLike) -> FloatArray:
         """Conformal p-value of "the loss exceeds tau" for each score; 1 for an infinite one."""
         (s,) = check_scores(score=score)
+        # The row counts itself as a bad one: by exchangeability, the probability that it is bad and
+        # its p-value at most t is then at most t.
         below = np.searchsorted(np.sort(self._bad_scores), s, side="right")
         return np.where(s < np.inf, (1.0 + below) / (self.n_cal + 1.0), 1.0)
 
@@ -68,7 +71,7 @@ def select_batch(
 
     A certificate differs: it promises that, with probability 1 - delta over the labelled rows, one
     fixed rule has ``P(Z > tau | accepted) <= eta`` for all rows to come. Here one batch is
-    accepted as a whole, no sentence holds for the batch at hand, and with few rows accepted the
+    accepted as a whole, nothing is promised of the batch at hand, and with few rows accepted the
     share among them may be far above `fdr`. In return fewer labelled rows are needed. Scores
     that were calibrated on the same rows (`Locus.loss_bound`, `Locus.exceedance`) rank like the
     tail probability but are not exchangeable with new ones: use fresh rows, or the tail.
@@ -98,24 +101,26 @@ def select_batch(
     z = check_losses(z, len(z), "losses_cal")
     tau, fdr = one_tau(tau), check_between(fdr, "fdr")
     bad = np.compress(z > tau, cal)
-    threshold = _threshold(np.sort(new), bad, len(cal), fdr)
-    accepted = (new <= threshold) & (new < np.inf)
-    return BatchSelection(accepted, threshold, tau, fdr, len(cal), len(bad), bad)
+    threshold = _threshold(new, bad, len(cal), fdr)
+    return BatchSelection(is_accepted(new, threshold), threshold, tau, fdr, len(cal), len(bad), bad)
 
 
 def _threshold(new: FloatArray, bad: FloatArray, n: int, fdr: float) -> float:
-    """Largest accepted score of Benjamini and Hochberg; the new scores are sorted.
+    """Largest accepted score of Benjamini and Hochberg, or -inf.
 
     Between two bad calibration scores the p-value is constant, so the last row before each bad
     score decides; and no p-value above `fdr` can be accepted. So ``fdr * (n + 1)`` searches do.
     """
+    ranked = sorted_finite(new)
     most = min(len(bad), int(fdr * (n + 1) * (1 + ROUNDING)))
-    usable = int(np.searchsorted(new, np.inf, side="left"))
     smallest = np.sort(np.partition(bad, most - 1)[:most]) if most else bad[:0]
-    # Entry j: how many rows of the batch have at most j bad calibration rows at or below them.
-    rank: IntArray = np.searchsorted(new[:usable], smallest, side="left")
+    # Entry j: how many rows of the batch have at most j bad calibration rows at or below them. Ties
+    # count against a row, hence "left": a row with a bad row's score is not before it.
+    rank: IntArray = np.searchsorted(ranked, smallest, side="left")
     if most == len(bad):
-        rank = np.append(rank, usable)
+        rank = np.append(rank, len(ranked))
+    # The largest p-value among the first `rank` rows is (1 + j) / (n + 1); Benjamini and Hochberg
+    # accept them all if it is at most fdr * rank / (size of the batch), infinite scores included.
     limit = fdr * rank * ((n + 1) / len(new)) * (1 + ROUNDING)
     passed = rank[(1 + np.arange(len(rank)) <= limit) & (rank > 0)]
-    return float(new[passed.max() - 1]) if len(passed) else -np.inf
+    return float(ranked[passed.max() - 1]) if len(passed) else -np.inf

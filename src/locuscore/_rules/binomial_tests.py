@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
+from locuscore._shared.bisect import first_above, first_between
 from locuscore._shared.checks import check_between, check_numbers
 
 FIRST_BLOCK = 1024
@@ -22,16 +23,17 @@ def binomial_p_value(bad: ArrayLike, n: ArrayLike, eta: float | FloatArray) -> F
     1 where there is no row. Valid at a threshold fixed in advance, given the number accepted.
     """
     k, m = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(n, np.float64))
-    # All rows bad, or no row: every count is at most this one.
+    # The incomplete beta function is the binomial sum in closed form, exact for any n. If all rows
+    # are bad, or there is none, every count is at most this one.
     return np.where(k < m, betaincc(k + 1.0, np.maximum(m - k, 1.0), eta), 1.0)
 
 
-def _one_p_value(bad: int, n: int, eta: float) -> float:
+def _scalar_p_value(bad: int, n: int, eta: float) -> float:
     """`binomial_p_value` of one pair with bad < n, without the cost of arrays."""
     return float(betaincc(bad + 1.0, float(n - bad), eta))
 
 
-def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
+def is_rejected(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
     """Whether each p-value is at most the level; right up to the first failure, not after it.
 
     The exact value is computed only where a cheap bound leaves it open: for ``b < n eta``,
@@ -39,44 +41,37 @@ def passes(bad: IntArray, n: IntArray, eta: float, level: float) -> BoolArray:
     (Hoeffding, Chernoff), so most of a long sequence needs no incomplete beta function.
     """
     gap = n * eta - bad
-    # A hair on the safe side of rounding; what is this close gets the exact value.
-    out = (gap > 0) & (gap * gap > min(0.5, 2.0 * eta) * (1e-9 - math.log(level)) * n)
-    # From the mean up a p-value is at least one half, since a binomial median is below mean + 1.
-    undecided = ~out & (gap > 0) if level < 0.5 else ~out
+    # The 1e-9 keeps clear of rounding: what is that close to the bound gets the exact value.
+    rejected = (gap > 0) & (gap * gap > min(0.5, 2.0 * eta) * (1e-9 - math.log(level)) * n)
+    # A binomial median is below mean + 1, so from the mean up a p-value is at least one half.
+    undecided = ~rejected & (gap > 0) if level < 0.5 else ~rejected
+    # In growing blocks: a sequence ends at its first failure, and what follows is not asked for.
     open_, first, length = np.flatnonzero(undecided), 0, EXACT_BLOCK
     while first < len(open_):
         at = open_[first : first + length]
-        out[at] = binomial_p_value(bad[at], n[at], eta) <= level
-        if not out[at].all():
+        rejected[at] = binomial_p_value(bad[at], n[at], eta) <= level
+        if not rejected[at].all():
             break
         first, length = first + length, 2 * length
-    return out
+    return rejected
 
 
 @lru_cache(maxsize=10_000)
-def rows_for(bad: int, eta: float, level: float) -> int:
+def rows_needed(bad: int, eta: float, level: float) -> int:
     """Smallest n with ``P(Binomial(n, eta) <= bad) <= level``: rows that allow so many bad ones."""
-    low, high = bad, 2 * (bad + 1)
-    while _one_p_value(bad, high, eta) > level:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _one_p_value(bad, middle, eta) > level else (low, middle)
-    return high
+    # One more row can only add bad ones, so the p-value falls in n and bisection is right.
+    return first_above(lambda n: _scalar_p_value(bad, n, eta) <= level, bad, 2 * (bad + 1))
 
 
 @lru_cache(maxsize=10_000)
 def allowed_bad(n: int, eta: float, level: float) -> int:
     """Largest number of bad rows among n that still passes at the level; -1 if none does."""
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _one_p_value(middle, n, eta) <= level else (low, middle)
-    return low
+    # All n bad never pass: their p-value is 1.
+    return first_between(lambda bad: _scalar_p_value(bad, n, eta) > level, -1, n) - 1
 
 
 @lru_cache(maxsize=10_000)
-def rows_at_rate(rate: float, eta: float, level: float) -> int | None:
+def rows_needed_at_rate(rate: float, eta: float, level: float) -> int | None:
     """Smallest n that passes with the share `rate` of bad rows, ``floor(rate * n)`` of them.
 
     None if rate is not below eta, or so near it that more than `MOST_ROWS` would be needed.
@@ -84,15 +79,15 @@ def rows_at_rate(rate: float, eta: float, level: float) -> int | None:
     if rate >= eta:
         return None
     bad = 0
-    while (n := rows_for(bad, eta, level)) <= MOST_ROWS:
+    while (n := rows_needed(bad, eta, level)) <= MOST_ROWS:
         if math.floor(rate * n) <= bad:
             return n
-        # n rows at this rate have more bad ones; no smaller number of them can do.
+        # At this rate n rows have more bad ones than they may, and so has every smaller number.
         bad = max(bad + 1, math.floor(rate * n))
     return None
 
 
-def sequence_end(
+def first_failure(
     passed: Callable[[slice, float], BoolArray], size: int, start: int, level: float
 ) -> int:
     """Position of the first failure of a sequence from `start` up, or `size` if there is none.
@@ -124,7 +119,7 @@ def fixed_sequence(
         raise ValueError(f"the shares of delta must sum to 1 at most; got {list(starts)}.")
     rejected = np.zeros(len(p), dtype=bool)
     for start, share in starts:
-        end = sequence_end(lambda rows, level: p[rows] <= level, len(p), start, share * total)
+        end = first_failure(lambda rows, level: p[rows] <= level, len(p), start, share * total)
         rejected[start:end] = True
     return rejected
 
@@ -138,6 +133,9 @@ def holm(p_values: ArrayLike, delta: float) -> BoolArray:
     p = check_numbers(np.atleast_1d(np.asarray(p_values)), "p_values")
     total = check_between(delta, "delta")
     order = np.argsort(p, kind="stable")
+    # Of m0 true hypotheses the first to be rejected is held against delta / m0 at most, since only
+    # false ones can have gone before it; by the union bound one of the m0 is that small with
+    # probability delta at most.
     held = p[order] <= total / np.arange(len(p), 0, -1)
     rejected = np.zeros(len(p), dtype=bool)
     rejected[order[: len(p) if held.all() else int(np.argmin(held))]] = True

@@ -5,7 +5,7 @@ Functions of arrays; docs/rules.md has the proofs.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +13,21 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import binomial_p_value, holm
+from locuscore._rules.certificate import ExceedanceCertificate
 from locuscore._rules.rule import FlagRule
-from locuscore._rules.threshold_counts import check_grid, checked_rows, record, sorted_finite
+from locuscore._rules.threshold_counts import check_grid, checked_rows, threshold_table
 from locuscore._rules.thresholds import (
-    Ladder,
+    CandidateThresholds,
     Start,
-    climb,
-    distinct,
-    grid_ladder,
-    own_ladder,
+    distinct_reference,
+    largest_certified,
     powerful_start,
     quantile_starts,
     rank_starts,
-    shortfall,
+    why_none_passed,
 )
+from locuscore._shared.accepted import sorted_finite
+from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_between, check_numbers, check_scores
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
@@ -53,7 +54,7 @@ def certify_threshold(
     p-value ``P(Binomial(n, eta) <= bad)`` for "more than eta of the accepted are bad". Thresholds
     are tested in ascending order from a start to the first failure, so the probability of
     certifying any threshold that breaks eta is at most delta (fixed-sequence testing; with several
-    starts, each has its share of delta). No shape of the risk is assumed.
+    starts, each has its share of delta). The risk need not rise with the score.
 
     Parameters
     ----------
@@ -68,9 +69,9 @@ def certify_threshold(
     reference
         Scores of other rows. Their distinct values are the thresholds, and their quantiles the
         starts. Without it every row's own score is a threshold, tested on the rows strictly below
-        it, and starts are ranks; no row is set aside. Neither certifies more for every shape of the
-        risk. Where many scores tie, a reference is better: a start rank inside a block of ties has
-        only the rows below the whole block.
+        it, and starts are ranks; no row is set aside. Neither way certifies more in all cases.
+        Where many scores tie, a reference is better: a start inside a block of ties has only the
+        rows below the whole block.
     reference_losses
         Losses of the reference rows. Then the one start is where the estimated power is greatest.
     starts
@@ -97,22 +98,24 @@ def certify_threshold(
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
     shares = None if starts is None else _check_starts(starts)
+    # Thresholds from other rows are fixed as far as the certifying rows are concerned; their own
+    # scores need the argument of `CandidateThresholds.own_scores`.
     if reference is None:
         if reference_losses is not None:
             raise ValueError("reference_losses were given without the reference scores.")
         return certify_rows(s, bad, float(tau), target, error, of, shares)
     (other,) = check_scores(reference=reference)
     ranked = sorted_finite(other)
-    ladder = grid_ladder(s, bad, distinct(ranked))
+    candidates = CandidateThresholds.on_grid(s, bad, distinct_reference(ranked))
     if reference_losses is None:
-        chosen = quantile_starts(ladder, ranked, len(other), target, error, shares)
+        chosen = quantile_starts(candidates, ranked, len(other), target, error, shares)
     elif shares is None:
         labels = checked_rows(other, reference_losses, tau)[1]
-        chosen = powerful_start(ladder, other, labels, target, error)
+        chosen = powerful_start(candidates, other, labels, target, error)
     else:
         raise ValueError("starts and reference_losses both choose the start; pass one of them.")
-    source = f"the scores of {len(other)} reference rows"
-    return _climbed(of, ladder, chosen, float(tau), target, error, source)
+    claim = _claim(len(s), tau, target, error, f"the scores of {len(other)} reference rows")
+    return _certify_upwards(of, candidates, chosen, claim)
 
 
 def certify_threshold_holm(
@@ -132,18 +135,17 @@ def certify_threshold_holm(
     """
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
-    ladder = grid_ladder(s, bad, check_grid(grid))
-    size = len(ladder.edge)
-    n, n_bad = ladder.counts(slice(None))
+    candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
+    size = len(candidates.edge)
+    n, n_bad = candidates.counts(slice(None))
+    # Holm's error bound holds for all thresholds together, so the largest that passed may be taken.
     found = np.flatnonzero(holm(binomial_p_value(n_bad, n, target), error))
     certified = int(found[-1]) if len(found) else None
-    evidence: dict[str, Any] = {"n_rows": len(s), "tau": float(tau), "eta": target, "delta": error}
-    evidence["thresholds"] = f"a grid of {size}, Bonferroni-Holm"
-    # The smallest p-value is held against this level first, wherever it is.
+    claim = _claim(len(s), tau, target, error, f"a grid of {size}, Bonferroni-Holm")
+    # What was missing is measured at delta / size, against which the smallest p-value is held.
     tests = [Start(position, error / size) for position in range(size)]
-    where = "the threshold that came closest"
-    lower = "A grid with lower thresholds"
-    return _rule(of, ladder, certified, (0, size), evidence, tests, where, lower)
+    words = "the threshold that came closest", "A grid with lower thresholds"
+    return _rule(of, candidates, certified, (0, size), claim, tests, *words)
 
 
 def certify_threshold_paper(
@@ -165,30 +167,35 @@ def certify_threshold_paper(
     """
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
-    ladder = grid_ladder(s, bad, check_grid(grid))
-    n_rows = ladder.n_rows
+    candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
+    n_rows = len(s)
     slack_accepted, slack_joint = paper_slacks(n_rows, error)
-    n, n_bad = ladder.counts(slice(None))
+    claim = replace(
+        _claim(n_rows, tau, target, error), slack_joint=slack_joint, slack_accepted=slack_accepted
+    )
+    n, n_bad = candidates.counts(slice(None))
     joint, accepted = n_bad / n_rows, n / n_rows
+    # The bounds hold at all thresholds at once, so any that meets them may be taken. Written
+    # without a division, the condition also rules out a denominator that is not positive.
     feasible = np.flatnonzero(joint + slack_joint <= target * (accepted - slack_accepted))
-    evidence: dict[str, Any] = {"n_rows": n_rows, "tau": float(tau), "eta": target, "delta": error}
-    evidence |= {"slack_joint": slack_joint, "slack_accepted": slack_accepted}
-    threshold = -np.inf
-    guarantee = "Theorem 5: " + _sentence(float(tau), target, error, n_rows)
     if len(feasible):
         best = int(feasible[-1])
-        threshold = float(ladder.edge[best])
-        evidence |= {"n_accepted": int(n[best]), "n_bad": int(n_bad[best])}
+        threshold = float(candidates.edge[best])
+        claim = replace(claim, n_accepted=int(n[best]), n_bad=int(n_bad[best]))
+        guarantee = f"Theorem 5: {_sentence(claim)}"
     else:
-        evidence["rows_needed_without_a_bad_one"] = paper_rows(target, error)
+        needed = paper_rows(target, error)
+        threshold, claim = -np.inf, replace(claim, rows_needed_without_a_bad_one=needed)
         guarantee = (
             "Nothing is accepted: no threshold meets the bound of Theorem 5. It needs at least "
-            f"{evidence['rows_needed_without_a_bad_one']} rows, all accepted and none bad."
+            f"{needed} rows, all accepted and none bad."
         )
-    table = record(ladder.edge, n, n_bad)
+    table = threshold_table(candidates.edge, n, n_bad)
     grid_fixed = "grid fixed without the certifying rows"
     assumptions = (INDEPENDENT, CHOSEN_BEFORE, grid_fixed)
-    return FlagRule(of, threshold, "certificate", guarantee, assumptions, evidence, table)
+    return FlagRule(
+        of, threshold, "certificate", guarantee, assumptions, table=table, certificate=claim
+    )
 
 
 def certify_rows(
@@ -201,13 +208,16 @@ def certify_rows(
     shares: FloatArray | None = None,
 ) -> FlagRule:
     """Certify on the rows' own scores, from fixed ranks up."""
-    ladder = own_ladder(score, bad)
+    candidates = CandidateThresholds.own_scores(score, bad)
     starts = rank_starts(len(score), eta, delta, shares)
-    return _climbed(of, ladder, starts, tau, eta, delta, OWN_SCORES)
+    claim = _claim(len(score), tau, eta, delta, OWN_SCORES)
+    return _certify_upwards(of, candidates, starts, claim)
 
 
 def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
     """The two epsilons of Theorem 5: of the accepted share, and of the joint share."""
+    # Each holds at all thresholds at once with half of delta: the first by Dvoretzky, Kiefer and
+    # Wolfowitz, the second by McDiarmid, since N rows tell only N + 1 thresholds apart.
     accepted = math.sqrt(math.log(4.0 / delta) / (2.0 * n_rows))
     return accepted, 2.0 * math.sqrt(math.log(2.0 * (n_rows + 1)) / n_rows) + accepted
 
@@ -215,73 +225,78 @@ def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
 def paper_rows(eta: float, delta: float) -> int:
     """Smallest N at which Theorem 5 can certify: all rows accepted, none of them bad."""
 
+    # Both slacks fall with n, so bisection is right.
     def is_enough(n: int) -> bool:
         accepted, joint = paper_slacks(n, delta)
         return joint <= eta * (1.0 - accepted)
 
-    low, high = 1, 2
-    while not is_enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return first_above(is_enough, 1, 2)
 
 
-def _climbed(
+def _claim(
+    n_rows: int, tau: float, eta: float, delta: float, thresholds: str | None = None
+) -> ExceedanceCertificate:
+    return ExceedanceCertificate(
+        n_rows=n_rows, tau=float(tau), eta=eta, delta=delta, thresholds=thresholds
+    )
+
+
+def _certify_upwards(
     of: Score,
-    ladder: Ladder,
+    candidates: CandidateThresholds,
     starts: Sequence[Start],
-    tau: float,
-    eta: float,
-    delta: float,
-    source: str,
+    claim: ExceedanceCertificate,
 ) -> FlagRule:
     """Test in ascending order from each start."""
-    certified, tested = climb(ladder, starts, eta)
-    evidence: dict[str, Any] = {"n_rows": ladder.n_rows, "tau": tau, "eta": eta, "delta": delta}
-    evidence |= {
-        "thresholds": source,
-        "starts_at_n": tuple(ladder.count(start.position)[0] for start in starts),
-        "start_levels": tuple(start.level for start in starts),
-    }
-    where, lower = "its best start", "A lower start (see `starts`)"
-    return _rule(of, ladder, certified, tested, evidence, starts, where, lower)
+    certified, tested = largest_certified(candidates, starts, claim.eta)
+    claim = replace(
+        claim,
+        starts_at_n=tuple(candidates.count(start.position)[0] for start in starts),
+        start_levels=tuple(start.level for start in starts),
+    )
+    words = "its best start", "A lower start (see `starts`)"
+    return _rule(of, candidates, certified, tested, claim, starts, *words)
 
 
 def _rule(
     of: Score,
-    ladder: Ladder,
+    candidates: CandidateThresholds,
     certified: int | None,
     tested: tuple[int, int],
-    evidence: dict[str, Any],
+    claim: ExceedanceCertificate,
     starts: Sequence[Start],
     where: str,
     lower: str,
 ) -> FlagRule:
-    eta, delta = evidence["eta"], evidence["delta"]
-    table = ladder.table(tested, certified, eta)
+    """The rule at the certified position; without one, a rule that says what was missing."""
+    table = candidates.table(tested, certified, claim.eta)
     assumptions = [INDEPENDENT, CHOSEN_BEFORE, ONE_CALL]
-    if ladder.side == "right":
+    if candidates.side == "right":  # own scores need no such promise
         assumptions.insert(2, "thresholds and starts fixed without the certifying rows")
     if certified is None:
-        needed, why = shortfall(ladder, starts, eta, where, lower)
-        threshold, evidence = -np.inf, evidence | needed
+        clean, total, why = why_none_passed(candidates, starts, claim.eta, where, lower)
+        threshold = -np.inf
         guarantee = f"Nothing is accepted: no threshold could be certified. {why}"
+        claim = replace(
+            claim, accepted_rows_needed_without_a_bad_one=clean, rows_needed_at_this_rate=total
+        )
     else:
-        n, bad = ladder.count(certified)
-        threshold = float(ladder.thresholds(np.array([certified]))[0])
-        evidence |= {"n_accepted": n, "n_bad": bad, "acceptance": n / ladder.n_rows}
-        evidence |= {"p_value": float(binomial_p_value(bad, n, eta))}
-        guarantee = _sentence(evidence["tau"], eta, delta, ladder.n_rows)
-    return FlagRule(of, threshold, "certificate", guarantee, tuple(assumptions), evidence, table)
+        n, bad = candidates.count(certified)
+        threshold = float(candidates.thresholds(np.array([certified]))[0])
+        p_value = float(binomial_p_value(bad, n, claim.eta))
+        share = n / candidates.n_rows
+        claim = replace(claim, n_accepted=n, n_bad=bad, acceptance=share, p_value=p_value)
+        guarantee = _sentence(claim)
+    return FlagRule(
+        of, threshold, "certificate", guarantee, tuple(assumptions), table=table, certificate=claim
+    )
 
 
-def _sentence(tau: float, eta: float, delta: float, n_rows: int) -> str:
+def _sentence(claim: ExceedanceCertificate) -> str:
     return (
-        f"P(loss > {tau:g} | accepted) <= {eta:g} for a new row, with confidence {1 - delta:g}: "
-        f"over the draw of the {n_rows} certifying rows, the probability that this fails is at "
-        f"most {delta:g}."
+        f"P(loss > {claim.tau:g} | accepted) <= {claim.eta:g} for a new row, with confidence "
+        f"{1 - claim.delta:g}: over the draw of the {claim.n_rows} certifying rows, the "
+        f"probability that this fails is at most {claim.delta:g}."
     )
 
 

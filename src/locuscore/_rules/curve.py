@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
 from locuscore._shared.optional import require
 from locuscore._shared.seeds import spawn_seeds
 
-FIRST_NODE = 8  # with fewer rows no bound is of use
+FIRST_NODE = 8  # fewer rows give no useful bound
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
 MOST_NODES = 600
 ACCEPTANCE_SHARE = 0.2  # of delta: spent on the band of the acceptance
@@ -79,10 +80,7 @@ class OperatingCurve:
     @cached_property
     def n_bad(self) -> IntArray:
         """Number of accepted labelled rows whose loss exceeds tau."""
-        # Searching the bad rows among all is cheaper than sorting positions along with the scores.
-        size = len(self.threshold)
-        place = np.searchsorted(self.threshold, self._bad_scores, side="left")
-        return np.repeat(np.arange(len(place) + 1), np.diff(place, prepend=0, append=size))
+        return count_up_to(self._bad_scores, self.threshold)
 
     @property
     def exceedance(self) -> FloatArray:
@@ -154,20 +152,10 @@ def operating_curve(
     tau = one_tau(tau)
     delta = check_between(delta, "delta")
     bad = np.sort(np.compress(z > tau, s))  # ten times as fast as indexing
-    threshold, accepted = _counts(s)
+    threshold, accepted = distinct_counts(sorted_finite(s))
     rng = np.random.default_rng(spawn_seeds(random_state, 1)[0])
     cells = _band(threshold, accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
     return OperatingCurve(threshold, accepted, len(s), tau, delta, bad, cells)
-
-
-def _counts(score: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Distinct finite scores, and the number of rows up to each."""
-    s = np.sort(score)
-    s = s[: np.searchsorted(s, np.inf, side="left")]
-    last = np.append(s[1:] != s[:-1], np.ones(min(len(s), 1), dtype=bool))
-    if last.all():
-        return s, np.arange(1, len(s) + 1)
-    return s[last], np.flatnonzero(last) + 1
 
 
 def _nodes(n: int) -> IntArray:
@@ -188,11 +176,14 @@ def _band(
 ) -> _Cells:
     """Lower and upper band in each cell; cell 0 lies before the first node."""
     nodes = _nodes(int(accepted[-1]) if len(accepted) else 0)
+    # Given the node's score, the rows before it are independent draws from below it: k is binomial.
     n, k = nodes - 1, _bad_before(nodes, threshold, accepted, bad, rng)
+    # Two sides at each node; by the union bound all hold together.
     level = (1 - RATIO_SHARE) * delta / (2 * len(nodes))
     r_low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, level), 0.0)
     r_high = np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 1), level), 1.0)
     a, b = nodes[:-1], nodes[1:]
+    # A lower bound on the ratio of the masses below two neighbouring nodes, a Beta(a, b - a) draw.
     q = betaincinv(a, b - a, RATIO_SHARE * delta / max(len(a), 1))
     low = np.maximum(r_low[:-1] * q, 1 - (1 - r_low[1:]) / q)
     high = np.minimum(r_high[1:] / q, 1 - (1 - r_high[:-1]) * q)
@@ -214,7 +205,8 @@ def _bad_before(
 
     Where a node cuts a group of ties, the bad ones among those before it are a hypergeometric draw.
     """
-    # Groups before the one that the node cuts; none is cut where it begins one, or beyond the last.
+    # Groups of ties that lie wholly before the node. A node at the start of a group, or beyond the
+    # last, cuts none.
     group = np.searchsorted(accepted, nodes - 1, side="right")
     value = np.append(threshold, np.inf)[group]
     bad_below = np.searchsorted(bad, value, side="left")

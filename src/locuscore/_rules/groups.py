@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray
-from locuscore._rules.binomial_tests import rows_for
+from locuscore._rules.binomial_tests import rows_needed
+from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows
@@ -44,10 +45,10 @@ def certify_groups(
     groups
         One label per row, of any hashable type; missing ones are refused.
     pool
-        Groups, small ones as a rule, that share one rule. It is certified on all their rows
-        together, and its guarantee is for their mixture and not for each of them. So these rows
-        must hold the pooled groups as new rows do, each in its share up to chance: not a quota of
-        rows per group, nor more of one because it was easy to label. Name them without these rows:
+        Groups, usually small, that share one rule. It is certified on all their rows together, and
+        its guarantee is for their mixture and not for each of them. So the pooled groups must
+        appear among these rows in the same shares as among new rows, up to chance: no quota of rows
+        per group, and not more of one because it was easy to label. Choose them without these rows:
         groups pooled because few of these rows fell into them are no sample of their mixture.
 
     Returns
@@ -60,12 +61,12 @@ def certify_groups(
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
     names, member = label_codes(groups, len(s))
     shared = _check_pool(pool, names)
-    # From groups to the sets of rows that are certified; the pool is one of them.
+    # Each unit is certified on its own: a group, or the pool, which has the number -1.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
     units = np.unique(unit)
-    needed = rows_for(0, target, error / len(units))
+    needed = rows_needed(0, target, error / len(units))
     sizes = {int(u): int(np.sum(unit == u)) for u in units}
-    # Sizes are no losses: dividing delta by them spends nothing.
+    # The guarantee holds given the sizes, so they may decide how delta is divided.
     n_rules = sum(size >= needed for size in sizes.values())
     part = error / max(n_rules, 1)
     together = f"All {n_rules} rules hold together with confidence {1 - error:g}."
@@ -80,8 +81,12 @@ def certify_groups(
             rule = certify_rows(s[rows], bad[rows], float(tau), target, part, of)
             rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
         more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
-        evidence = {"group": where, **rule.evidence}
-        return replace(rule, assumptions=(*rule.assumptions, *more), evidence=evidence)
+        assert isinstance(rule.certificate, ExceedanceCertificate)
+        return replace(
+            rule,
+            assumptions=(*rule.assumptions, *more),
+            certificate=GroupCertificate(where, rule.certificate),
+        )
 
     rules = {u: certified(u) for u in sizes}
     return {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
@@ -99,12 +104,17 @@ def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashab
 def _too_small(
     of: Score, where: str, n_rows: int, needed: int, tau: float, eta: float, delta: float
 ) -> FlagRule:
-    """Accept nothing; delta is the part that the rows needed were computed for."""
+    """A rule that accepts nothing; delta is the part for which the rows needed were computed."""
     guarantee = (
         f"Nothing is accepted: {where} has {n_rows} rows, and with its part of delta, {delta:.4g}, "
         f"at least {needed} are needed, all accepted and none bad."
     )
-    evidence = {"n_rows": n_rows, "tau": tau, "eta": eta, "delta": delta}
-    evidence["accepted_rows_needed_without_a_bad_one"] = needed
+    claim = ExceedanceCertificate(
+        n_rows=n_rows,
+        tau=tau,
+        eta=eta,
+        delta=delta,
+        accepted_rows_needed_without_a_bad_one=needed,
+    )
     assumptions = (INDEPENDENT, CHOSEN_BEFORE, ONE_CALL)
-    return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, evidence)
+    return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, certificate=claim)

@@ -1,10 +1,10 @@
 """Exact tests and bounds for the mean of a bounded loss, and thresholds certified by them.
 
-The test is the game of `_betting`, for losses brought to the scale from 0 to 1.
+The test is the game of `betting`, on losses scaled to lie from 0 to 1.
 """
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +12,17 @@ from scipy.special import ndtri
 
 from locuscore._laws.scores import Score
 from locuscore._protocols import FloatArray
-from locuscore._rules.betting import Games, generator, p_values, rows_without_loss, upper_bound
+from locuscore._rules.betting import (
+    Games,
+    generator_seeded_by,
+    p_values,
+    rows_without_loss,
+    upper_bound,
+)
 from locuscore._rules.binomial_tests import fixed_sequence
+from locuscore._rules.certificate import MeanLossCertificate
 from locuscore._rules.rule import FlagRule
+from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import (
     check_between,
     check_count,
@@ -34,12 +42,12 @@ def mean_loss_p_value(losses: ArrayLike, eta: float, low: float, high: float) ->
     """Exact p-value for "the mean loss is above eta", for losses in [low, high].
 
     Valid for every n and every law on the support: ``P(p <= delta) <= delta`` for all delta when
-    ``E[Z] >= eta``, for independent losses of one law. They are played in 20 random orders, never
-    in one that knows them or their scores: along rising scores the mean rises too, and the test
-    would be wrong. The generator of the orders is seeded by the sorted losses, so there is one
-    answer, in whatever order these are given; the proof takes its orders for random. At most
-    ``delta`` exactly when `mean_loss_bound` is at most eta, up to the digits shown: p is rounded up
-    by 0.1 %, the bound by 1e-8 of the support.
+    ``E[Z] >= eta``, for independent losses of one law. The test goes through the losses in 20
+    random orders; an order by their scores would be wrong, because the mean rises along it. The
+    generator of the orders is seeded by the sorted losses, so the answer does not depend on the
+    order in which they are given; the proof takes its orders for random. The p-value is at most
+    ``delta`` exactly when `mean_loss_bound` is at most eta, up to rounding: p is rounded up by
+    0.1 %, the bound by 1e-8 of the support.
 
     Examples
     --------
@@ -57,8 +65,9 @@ def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) ->
 
     For independent losses in [low, high], any n and any law; the probability is over them. It
     inverts the test of `mean_loss_p_value`. Where losses are small on a wide support it is far
-    above the normal approximation, as is every bound that holds for all laws: n losses without a
-    large one cannot rule out an atom at the top, of mass about ``log(1 / delta) / n``.
+    above the normal approximation, as is every bound that holds for all distributions: n losses
+    without a large one cannot rule out that a share of about ``log(1 / delta) / n`` lies at the
+    top.
     """
     x, delta = _standardise(losses, low, high), check_between(delta, "delta")
     return float(low + upper_bound(x, delta) * (high - low))
@@ -93,9 +102,9 @@ def certify_mean_loss(
     support
         Smallest and largest possible loss, known beforehand.
     reference
-        Scores of other rows, labels not needed, whose quantiles place the thresholds. Without it
-        a random fifth of the rows, seeded by a digest of them all, does that and is then not used
-        for testing.
+        Scores of other rows, labels not needed, whose quantiles are the thresholds. Without it a
+        random fifth of the rows, seeded by a digest of them all, is set aside for that and not
+        tested on.
     of
         Which score this is; by default one of your own.
     n_thresholds
@@ -115,13 +124,15 @@ def certify_mean_loss(
     needed = rows_without_loss(m, delta)
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
+    # One start at level delta: thresholds pass in order, so their number says which is the last.
     n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
-    first = x[s <= grid[0]] if len(grid) else x[:0]
+    first = x[is_accepted(s, grid[0])] if len(grid) else x[:0]
     spread = float(first.std()) * (high - low) if len(first) else 0.0
-    found, guarantee = _outcome(table, n_passed, spread, needed, float(eta), delta, len(s))
-    evidence: dict[str, Any] = {"n_rows": len(s), "eta": float(eta), "delta": delta}
-    evidence |= {"low": low, "high": high, "thresholds": source, **found}
+    claim = MeanLossCertificate(
+        n_rows=len(s), eta=float(eta), delta=delta, low=low, high=high, thresholds=source
+    )
+    claim, guarantee = _outcome(claim, len(s), table, n_passed, spread, needed)
     return FlagRule(
         of or Score.other(""),
         float(grid[n_passed - 1]) if n_passed else -np.inf,
@@ -132,31 +143,31 @@ def certify_mean_loss(
             f"losses lie in [{low:g}, {high:g}]",
             "score, eta, support and reference were fixed without these labelled rows",
         ),
-        evidence,
-        {name: tuple(column.tolist()) for name, column in table.items()},
+        table={name: tuple(column.tolist()) for name, column in table.items()},
+        certificate=claim,
     )
 
 
 def _outcome(
+    claim: MeanLossCertificate,
+    n_rows: int,
     table: dict[str, FloatArray],
     n_passed: int,
     spread: float,
     needed: float,
-    eta: float,
-    delta: float,
-    n_rows: int,
-) -> tuple[dict[str, Any], str]:
-    """Evidence at the certified threshold, or at the start that failed, and the sentence."""
+) -> tuple[MeanLossCertificate, str]:
+    """The claim with what was seen at the certified threshold or the failed start; the sentence."""
     if not n_passed:
-        found, why = _shortfall(table, spread, math.ceil(needed), eta, delta, n_rows)
-        return found, f"Nothing is accepted: no threshold could be certified. {why}"
-    at = {name: float(column[n_passed - 1]) for name, column in table.items()}
-    n = int(at["n_accepted"])
-    found = {"n_accepted": n, "acceptance": n / n_rows}
-    found |= {"mean_loss": at["mean_loss"], "p_value": at["p_value"]}
-    return found, (
-        f"With probability at least {1 - delta:g} over the labelled rows, the mean loss of "
-        f"accepted rows is at most {eta:g}."
+        claim, why = _why_none_passed(claim, n_rows, table, spread, math.ceil(needed))
+        return claim, f"Nothing is accepted: no threshold could be certified. {why}"
+    n, mean, p = (table[name][n_passed - 1] for name in ("n_accepted", "mean_loss", "p_value"))
+    share = float(n) / n_rows
+    claim = replace(
+        claim, n_accepted=int(n), acceptance=share, mean_loss=float(mean), p_value=float(p)
+    )
+    return claim, (
+        f"With probability at least {1 - claim.delta:g} over the labelled rows, the mean loss of "
+        f"accepted rows is at most {claim.eta:g}."
     )
 
 
@@ -167,43 +178,44 @@ def _testing_rows(
     if reference is not None:
         (known,) = check_scores(reference=reference)
         return score, x, known
-    ascending = np.lexsort((x, score))  # rows that are equal in both are interchangeable
-    order = ascending[generator(score[ascending], x[ascending]).permutation(len(score))]
+    # In an order of their own first, so that the split does not depend on the order given; rows
+    # that are equal in both are interchangeable.
+    ascending = np.lexsort((x, score))
+    order = ascending[generator_seeded_by(score[ascending], x[ascending]).permutation(len(score))]
+    # A random part: given which rows are set aside, the others are still a sample of the same law.
     aside, testing = np.split(order, [math.ceil(GRID_SHARE * len(score))])
     return score[testing], x[testing], score[aside]
 
 
-def _shortfall(
+def _why_none_passed(
+    claim: MeanLossCertificate,
+    n_rows: int,
     table: dict[str, FloatArray],
     spread: float,
     clean: int,
-    eta: float,
-    delta: float,
-    n_rows: int,
-) -> tuple[dict[str, Any], str]:
+) -> tuple[MeanLossCertificate, str]:
     """What the first threshold showed, and about how many rows would have been needed for it.
 
-    By the normal approximation a test's quantile grows with the root of the number of rows; it is
-    that of the p-value seen, or of the mean and spread of the losses where that is smaller.
+    By the normal approximation the quantile of a test grows with the root of the number of rows. It
+    is taken from the p-value, or from mean and spread of the losses where that gives a smaller one.
     """
     perfect = f"Even without any loss {clean} accepted rows are needed"
-    evidence: dict[str, Any] = {"accepted_rows_needed_without_any_loss": clean}
+    claim = replace(claim, accepted_rows_needed_without_any_loss=clean)
     n = int(table["n_accepted"][0]) if len(table["n_accepted"]) else 0
     if not n:
-        return evidence, f"{perfect}; the first threshold tried had none."
+        return claim, f"{perfect}; the first threshold tried had none."
     mean, p = float(table["mean_loss"][0]), float(table["p_value"][0])
-    evidence |= {"start_n": n, "start_mean_loss": mean, "start_p_value": p}
+    claim = replace(claim, start_n=n, start_mean_loss=mean, start_p_value=p)
     why = f"At the start {n} accepted rows have mean loss {mean:.4g}, p-value {p:.3g}"
-    if mean >= eta:
+    if mean >= claim.eta:
         why += "; at this mean no number of rows would pass there, but more rows may start lower"
-        return evidence, f"{why}. {perfect}."
-    seen = (eta - mean) / spread * math.sqrt(n) if spread else math.inf
+        return claim, f"{why}. {perfect}."
+    seen = (claim.eta - mean) / spread * math.sqrt(n) if spread else math.inf
     tested = float(ndtri(1 - p))
     quantile = min(seen, tested) if tested > 0 else seen
-    accepted = max(clean, n + 1, math.ceil(n * (float(ndtri(1 - delta)) / quantile) ** 2))
+    accepted = max(clean, n + 1, math.ceil(n * (float(ndtri(1 - claim.delta)) / quantile) ** 2))
     total = math.ceil(accepted * n_rows / n)
-    evidence["rows_needed_at_this_mean"] = total
-    return evidence, (
+    return replace(claim, rows_needed_at_this_mean=total), (
         f"{why}; at this mean about {total} rows to test with would have been needed instead of "
         f"{n_rows} (normal approximation). {perfect}."
     )
@@ -221,17 +233,20 @@ def _start(needed: float) -> float:
 
 def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> FloatArray:
     """Distinct quantiles of the reference scores that are likely to accept that share or more."""
-    finite = np.sort(reference[reference < np.inf])
+    finite = sorted_finite(reference)
     if len(finite) == 0:
         return np.empty(0)
-    first = min(share * len(reference) / len(finite), 1.0)  # inf is never accepted
+    # The share is one of all rows, and those at inf are never accepted.
+    first = min(share * len(reference) / len(finite), 1.0)
     ranks = np.ceil(np.linspace(first, 1.0, n_thresholds) * len(finite)).astype(np.int64)
     return np.unique(finite[np.maximum(ranks, 1) - 1])
 
 
 def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
     """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
-    parts = [x[(s <= threshold) & (s < np.inf)] for threshold in grid]
+    # At a threshold fixed without these rows, the accepted losses are independent draws of the
+    # law of the loss given acceptance, whose mean is tested.
+    parts = [x[is_accepted(s, threshold)] for threshold in grid]
     return {
         "threshold": grid,
         "n_accepted": np.array([float(len(part)) for part in parts]),
@@ -255,7 +270,7 @@ def _standardise(losses: ArrayLike, low: float, high: float) -> FloatArray:
     outside = int(np.count_nonzero((z < low) | (z > high)))
     if outside:
         raise ValueError(f"{outside} losses lie outside the support [{low:g}, {high:g}].")
-    return np.clip((z - low) / (high - low), 0.0, 1.0)
+    return np.clip((z - low) / (high - low), 0.0, 1.0)  # rounding must not leave the support
 
 
 def _scaled(eta: float, low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""How many labelled rows are needed; exact, not asymptotic."""
+"""How many labelled rows are needed, computed exactly and not by an approximation."""
 
 import math
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from locuscore._laws.calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_alpha, check_between, check_share
 
 MOST_ROWS = 10_000_000
@@ -20,9 +21,9 @@ NEGLIGIBLE = 1e-13  # probability of the accepted counts that are left out
 class RowPlan:
     """Number of labelled rows needed, and for what.
 
-    The goal is met with `rows` rows and with every larger number up to `checked_up_to`. It need not
-    be met with more certainty by each further row, because counts are whole numbers; so this is
-    the number from which on it is met, not the first at which it is.
+    The goal is met with `rows` rows and with every larger number up to `checked_up_to`. A smaller
+    number may meet it too: since counts are whole numbers, one more row can make it worse. So this
+    is the number from which on the goal is met, not the first that meets it.
     """
 
     rows: int
@@ -68,13 +69,14 @@ def rows_for_coverage(alpha: float, within: float, delta: float = 0.05) -> RowPl
     w, d = check_between(within, "within"), check_between(delta, "delta")
     low, high = max(0.0, 1 - level - w), min(1.0, 1 - level + w)
 
+    # Given D2, the coverage without ties is that of the k-th smallest of n uniform draws.
     def reached(n: IntArray) -> np.ndarray:
         k = np.array([conformal_rank(int(m), level) for m in n])
         inside = np.minimum(k, n)  # where the bound is infinite, the coverage is 1
         mass = betainc(inside, n + 1 - inside, high) - betainc(inside, n + 1 - inside, low)
         return np.where(k <= n, mass, 0.0) >= 1 - d
 
-    rows, upto = _from_which_on(reached, period=1 / level)
+    rows, upto = _lasting_n(reached, period=1 / level)
     goal = (
         f"calibration rows with which the coverage at alpha = {level:g} is within {w:g} of "
         f"{1 - level:g} with probability at least {1 - d:g} over them."
@@ -85,13 +87,12 @@ def rows_for_coverage(alpha: float, within: float, delta: float = 0.05) -> RowPl
 def rows_for_certificate(
     eta: float, delta: float, bad_rate: float, acceptance: float, power: float = 0.8
 ) -> RowPlan:
-    """Labelled rows needed to certify ``P(Z > tau | accepted) <= eta`` with a wanted power.
+    """Labelled rows needed to certify ``P(Z > tau | accepted) <= eta`` with a given power.
 
     At a threshold chosen beforehand, of N rows ``A ~ binomial(N, acceptance)`` are accepted and
     ``K ~ binomial(A, bad_rate)`` of them are bad; the certificate is given when ``P(binomial(A,
-    eta) <= K) <= delta``. Its probability is computed exactly, over both counts. When the
-    threshold is found by testing several of them, plan with the last one you want to reach, and
-    expect to need more.
+    eta) <= K) <= delta``. Its probability is computed exactly, over both counts. If several
+    thresholds will be tested, plan for the largest you want to reach, and expect to need more rows.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def rows_for_certificate(
         )
     if not acceptance:
         raise ValueError(f"acceptance must lie above 0 and at most at 1; got {acceptance!r}.")
-    rows, upto = _from_which_on(
+    rows, upto = _lasting_n(
         lambda n: _power(n, eta, delta, bad_rate, acceptance) >= power,
         period=1 / (eta * acceptance),
     )
@@ -136,8 +137,9 @@ def _power(n: IntArray, eta: float, delta: float, bad_rate: float, acceptance: f
     """Probability of the certificate for a range of consecutive numbers of rows."""
     first = int(binom.ppf(NEGLIGIBLE, n[0], acceptance))
     last = int(binom.isf(NEGLIGIBLE, n[-1], acceptance))
-    a = np.arange(first, last + 1)
-    # The largest number of bad rows that still passes; -1 where none does.
+    a = np.arange(first, last + 1)  # numbers of accepted rows that matter
+    # The largest number of bad rows that still passes; -1 where none does. The quantile is the
+    # first count whose probability reaches delta, so it passes only if it meets delta exactly.
     most = binom.ppf(delta, a, eta)
     most = np.where(bdtr(most, a, eta) <= delta, most, most - 1)
     passed = np.where(most >= 0, bdtr(np.maximum(most, 0), a, bad_rate), 0.0)
@@ -150,31 +152,26 @@ def _power(n: IntArray, eta: float, delta: float, bad_rate: float, acceptance: f
     return result
 
 
-def _from_which_on(reached: Callable[[IntArray], np.ndarray], period: float) -> tuple[int, int]:
+def _lasting_n(reached: Callable[[IntArray], np.ndarray], period: float) -> tuple[int, int]:
     """Smallest n from which on the goal is reached, and up to where that was checked.
 
-    Doubling and halving find a place where it begins to hold; there every n is looked at, over
-    many periods of the sawtooth that whole numbers cause and 5 % of n at least.
+    Doubling and halving find a place where it begins to hold; around it every n is checked, over
+    many periods of the sawtooth that whole numbers cause and at least 5 % of n.
     """
 
-    def at(n: int) -> bool:
+    def is_reached_at(n: int) -> bool:
+        if n > MOST_ROWS:
+            raise ValueError(f"more than {MOST_ROWS:,} rows would be needed.")
         return bool(reached(np.array([n]))[0])
 
-    high = 1
-    while not at(high):
-        high *= 2
-        if high > MOST_ROWS:
-            raise ValueError(f"more than {MOST_ROWS:,} rows would be needed.")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if at(middle) else (middle, high)
-    width = math.ceil(10 * period + 0.05 * high)
-    start, end = max(1, high - width), high + width
+    # The goal is not monotone in n, so this is a place to look around and not yet the answer.
+    near = first_above(is_reached_at, 0, 1)
+    width = math.ceil(10 * period + 0.05 * near)
+    start, end = max(1, near - width), near + width
     while True:
         failed = np.flatnonzero(~reached(np.arange(start, end + 1)))
         if len(failed) == 0 and start > 1:
-            start = max(1, start - width)  # not reached with luck only: look further down
+            start = max(1, start - width)  # the last failure lies further down
         elif len(failed) and start + failed[-1] > end - width // 2:
             end += width  # too close to the end to be sure
         else:

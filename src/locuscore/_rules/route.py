@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import (
     LocusWarning,
     check_between,
@@ -137,7 +138,7 @@ def route(
     (s,) = check_scores(score=score)
     budget = _budget(review_budget, len(s))
     threshold = -np.inf if budget == len(s) else float(np.partition(s, -budget - 1)[-budget - 1])
-    accepted = (s <= threshold) & (s < np.inf)
+    accepted = is_accepted(s, threshold)
     never = int(np.count_nonzero(s == np.inf))
     if never > budget:
         warnings.warn(
@@ -213,7 +214,7 @@ def _observed(
     if score is None or losses is None or tau is None:
         raise ValueError("labelled rows need all three: their scores, their losses and tau.")
     s, z = check_scores(score_cal=score, losses_cal=losses)
-    return exceedance_interval(z, (s <= threshold) & (s < np.inf), tau, delta)
+    return exceedance_interval(z, is_accepted(s, threshold), tau, delta)
 
 
 def _budget(value: float, n: int) -> int:

@@ -1,13 +1,12 @@
-"""FlagRule: which score is thresholded, where, and what that guarantees; and the paper's rules.
+"""FlagRule: which score is thresholded, where, and what that guarantees; and the paper's rule.
 
 Rules are chosen by functions of arrays (a score, the losses). They know no estimator, so an outlier
 score or a variance estimate goes through the same functions.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from fractions import Fraction
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -15,68 +14,83 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._laws.scores import UNNAMED, Score
-from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules.card import card
-from locuscore._rules.threshold_counts import (
-    check_grid,
-    checked_rows,
-    count_sorted,
-    counts_up_to,
-    record,
-    sorted_bad,
-    sorted_finite,
+from locuscore._rules.certificate import (
+    Certificate,
+    ExceedanceCertificate,
+    JointClaim,
+    certificate_from,
 )
+from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import (
     as_floats,
-    check_between,
     check_count,
     check_numbers,
-    check_scores,
     check_share,
     never_accepted,
     one_alpha,
     one_tau,
 )
-from locuscore._shared.json_values import frozen, plain, restored
+from locuscore._shared.json_values import from_json, read_only, to_json
 from locuscore._shared.optional import require
 
 Standing = Literal["theorem", "certificate", "heuristic"]
+PARTS = ("score", "threshold", "standing", "guarantee", "assumptions", "evidence", "table")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class FlagRule:
     """Accept a row when its score is at most the threshold, flag it otherwise.
 
     A threshold of -inf accepts nothing; an infinite score, of either sign, is never accepted.
     `standing` says whether `guarantee` is a theorem for a rule fixed in advance, a certificate from
-    data, or a heuristic. `evidence` holds the plain numbers behind it, `table` one entry per
-    threshold that was tried; both are read-only.
+    data, or a heuristic. `certificate` holds the claim and the numbers behind it, in a class for
+    each kind of claim; `evidence` is the same as a read-only mapping, from which a rule can be made
+    too. `table` has one entry per threshold that was tried.
     """
 
     score: Score
     threshold: float
     standing: Standing
     guarantee: str
-    assumptions: tuple[str, ...] = ()
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    table: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    assumptions: tuple[str, ...]
+    certificate: Certificate
+    table: Mapping[str, tuple[float, ...]]
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.score, Score):
-            raise TypeError(f"score must be a Score; got {self.score!r}.")
-        threshold = check_numbers(self.threshold, "threshold")
-        if threshold.ndim or np.isnan(threshold):
-            raise ValueError(f"threshold must be one number, not NaN; got {self.threshold!r}.")
-        if self.standing not in get_args(Standing):
-            raise ValueError(f"standing is one of {get_args(Standing)}; got {self.standing!r}.")
-        if not isinstance(self.guarantee, str):
-            raise TypeError(f"guarantee must be text; got {self.guarantee!r}.")
-        object.__setattr__(self, "threshold", float(threshold))
-        object.__setattr__(self, "assumptions", tuple(self.assumptions))
-        for name in ("evidence", "table"):
-            if not isinstance(getattr(self, name), Mapping):
-                raise TypeError(f"{name} must be a mapping; got {getattr(self, name)!r}.")
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+    def __init__(
+        self,
+        score: Score,
+        threshold: float,
+        standing: Standing,
+        guarantee: str,
+        assumptions: tuple[str, ...] = (),
+        evidence: Mapping[str, Any] | None = None,
+        table: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
+        *,
+        certificate: Certificate | None = None,
+    ) -> None:
+        if not isinstance(score, Score):
+            raise TypeError(f"score must be a Score; got {score!r}.")
+        number = check_numbers(threshold, "threshold")
+        if number.ndim or np.isnan(number):
+            raise ValueError(f"threshold must be one number, not NaN; got {threshold!r}.")
+        if standing not in get_args(Standing):
+            raise ValueError(f"standing is one of {get_args(Standing)}; got {standing!r}.")
+        if not isinstance(guarantee, str):
+            raise TypeError(f"guarantee must be text; got {guarantee!r}.")
+        if certificate is None or evidence is not None:
+            given = _read_only({} if evidence is None else evidence, "evidence")
+            certificate = certificate_from(given)
+        if not isinstance(certificate, Certificate):
+            raise TypeError(f"certificate must be a Certificate; got {certificate!r}.")
+        values = (score, float(number), standing, guarantee, tuple(assumptions), certificate)
+        for part, value in zip(fields(self), (*values, _read_only(table, "table")), strict=True):
+            object.__setattr__(self, part.name, value)
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The numbers behind the guarantee by name, read-only."""
+        return MappingProxyType(self.certificate.evidence)
 
     def __eq__(self, other: object) -> bool:
         # In plain types, where a missing number equals itself.
@@ -104,7 +118,7 @@ class FlagRule:
         if missing:
             raise ValueError(f"{missing} scores are missing (NaN).")
         scores = never_accepted(scores) if scores.size else scores
-        return (scores <= self.threshold) & (scores < np.inf)
+        return is_accepted(scores, self.threshold)
 
     def __str__(self) -> str:
         return card(
@@ -125,19 +139,18 @@ class FlagRule:
 
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        described: dict[str, Any] = plain(values | {"score": self.score.to_dict()})
+        values = {name: getattr(self, name) for name in PARTS}
+        described: dict[str, Any] = to_json(values | {"score": self.score.to_dict()})
         return described
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The rule that `to_dict` described."""
-        names = {part.name for part in fields(cls)}
-        if not isinstance(data, Mapping) or set(data) - names or "score" not in data:
-            raise ValueError(f"a rule is described by {sorted(names)}; got {data!r:.200}.")
+        if not isinstance(data, Mapping) or set(data) - set(PARTS) or "score" not in data:
+            raise ValueError(f"a rule is described by {sorted(PARTS)}; got {data!r:.200}.")
         if not isinstance(data["score"], Mapping):
             raise TypeError(f"score must be a mapping; got {data['score']!r}.")
-        values = {key: restored(value) for key, value in data.items()}
+        values = {key: from_json(value) for key, value in data.items()}
         try:
             return cls(**values | {"score": Score.from_dict(data["score"])})
         except TypeError as error:
@@ -160,11 +173,11 @@ def tau_rule(
     """Accept when the loss bound at alpha is at most tau, the paper's ``lambda = tau``.
 
     ``P(Z > tau and accepted) <= alpha`` (Theorem 3). With the number of calibration rows the card
-    also has the rank k and the law of the realised coverage; `Locus.tau_rule` fills them in.
+    also shows the rank k and the distribution of the realised coverage; `Locus.tau_rule` passes it.
     """
     score, tau = Score.bound(alpha), one_tau(tau)
     share = one_alpha(alpha)
-    evidence: dict[str, Any] = {"tau": tau, "alpha": share}
+    claim = JointClaim(tau=tau, alpha=share)
     guarantee = (
         f"P(loss > {tau:g} and accepted) <= {share:g} (Theorem 3), over the calibration rows and "
         "one new row together. It bounds the share of all rows that are accepted and bad, not the "
@@ -173,135 +186,40 @@ def tau_rule(
     if n_calibration is not None:
         n = check_count(n_calibration, "n_calibration")
         k = conformal_rank(n, share)
-        evidence |= {"n": n, "k": k}
-        evidence |= {} if level is None else {"level": check_share(level, "level")}
-        if k <= n:
-            evidence |= {"coverage_beta": (float(k), float(n + 1 - k))}
-        else:
-            guarantee += " But " + too_few_rows(n, share)
-    return FlagRule(
-        score,
-        tau,
-        "theorem",
-        guarantee,
-        (
-            "new rows exchangeable with the calibration rows, given the fitted loss model",
-            "tau and alpha chosen without the calibration losses",
-        ),
-        evidence,
+        at_level = None if level is None else check_share(level, "level")
+        # The coverage given n calibration rows is that of the k-th smallest of n uniform draws.
+        beta = (float(k), float(n + 1 - k)) if k <= n else None
+        claim = replace(claim, n=n, k=k, level=at_level, coverage_beta=beta)
+        guarantee += "" if k <= n else " But " + too_few_rows(n, share)
+    assumptions = (
+        "new rows exchangeable with the calibration rows, given the fitted loss model",
+        "tau and alpha chosen without the calibration losses",
     )
+    return FlagRule(score, tau, "theorem", guarantee, assumptions, certificate=claim)
 
 
-def tune_threshold(
-    score: ArrayLike,
-    losses: ArrayLike,
-    tau: float,
-    eta: float,
-    *,
-    of: Score = UNNAMED,
-    grid: ArrayLike | None = None,
-    min_acceptance: float = 0.0,
-) -> FlagRule:
-    """Threshold whose exceedance among the accepted is closest to eta; a heuristic (LOCUS-Tuned).
+def with_rows_of_fit(rule: FlagRule, n_found: int, n_rows: int, *, were_used: bool) -> FlagRule:
+    """The rule, with the number of its certifying rows that `fit` had seen.
 
-    ``argmin |q(threshold) - eta|`` with ``q = #{score <= threshold, loss > tau} / max(n, 1)`` and n
-    the accepted rows, over the thresholds that accept at least the share `min_acceptance`. Of
-    equally close ones the one that accepts most rows, and of those the smallest. Without a grid
-    every achievable threshold is tried: each distinct finite score, and accepting nothing, for
-    which the formula gives ``q = 0``.
+    If they were used to fit, beyond chance repeats, it is a heuristic that proves nothing.
     """
-    s, bad = checked_rows(score, losses, tau)
-    target = check_between(eta, "eta")
-    least = check_share(min_acceptance, "min_acceptance")
-    if grid is None:
-        tried, n, k = _achievable(s, bad)
-    else:
-        tried = check_grid(grid)
-        n, k = counts_up_to(s, bad, tried)
-    share = k / np.maximum(n, 1)
-    usable = n / len(s) >= least
-    evidence: dict[str, Any] = {"n_rows": len(s), "tau": float(tau), "eta": target}
-    assumptions = ("rows like the new ones, not used to build the score",)
-    if not usable.any():
-        guarantee = (
-            f"None, and no threshold accepts the wanted share {least:g} of rows, so nothing is "
-            "accepted."
-        )
-        return FlagRule(of, -np.inf, "heuristic", guarantee, assumptions, evidence)
-    distance = np.where(usable, np.abs(share - target), np.inf)
-    # Thresholds ascend: the first of those that accept most is the smallest.
-    best = int(np.argmax(np.where(distance == distance.min(), n, -1)))
-    evidence |= {
-        "n_accepted": int(n[best]),
-        "n_bad": int(k[best]),
-        "acceptance": float(n[best] / len(s)),
-        "exceedance": float(share[best]),
-    }
-    return FlagRule(
-        of,
-        float(tried[best]),
-        "heuristic",
-        f"None: a heuristic. The threshold was chosen so that the share of losses above {tau:g} "
-        f"among the accepted of these {len(s)} rows, {share[best]:.4g}, is closest to {target:g}; "
-        "on new rows it can be above. certify_threshold gives a guarantee.",
-        assumptions,
-        evidence,
-        record(tried, n, k, keep=best),
+    found = rule.certificate
+    if isinstance(found, ExceedanceCertificate):
+        found = replace(found, rows_also_in_fit=n_found)
+    if not were_used:
+        return replace(rule, certificate=found)
+    guarantee = (
+        f"Nothing is guaranteed: {n_found:,} of the {n_rows:,} certifying rows were used to fit, "
+        "which was allowed on demand (allow_rows_used_in_fit)."
     )
+    return replace(rule, standing="heuristic", guarantee=guarantee, certificate=found)
 
 
-def tune_alpha(
-    exceedance: ArrayLike,
-    losses: ArrayLike,
-    tau: float,
-    eta: float,
-    *,
-    min_acceptance: float = 0.0,
-) -> FlagRule:
-    """Alpha whose rule "bound at most tau" comes closest to eta; a heuristic (LOCUS-alpha).
-
-    ``U_alpha(x) <= tau`` exactly when ``exceedance(x, tau) <= alpha``, so every achievable alpha is
-    tried by thresholding the column `exceedance`, and no bound is computed again. The rule
-    thresholds `Score.exceedance(tau)` at the chosen alpha. Ties as in `tune_threshold`.
-    """
-    of = Score.exceedance(tau)
-    values = as_floats(exceedance, "exceedance")
-    if np.any((values < 0) | (values > 1)):
-        raise ValueError("exceedance must hold values of Locus.exceedance, from 0 to 1.")
-    return tune_threshold(values, losses, tau, eta, of=of, min_acceptance=min_acceptance)
-
-
-def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> FlagRule:
-    """Smallest threshold that accepts at least the share `rate` of these rows; a heuristic.
-
-    The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Tied
-    scores can make it accept more (`Score.tail` ties less than `Score.exceedance`, in the same
-    order); infinite scores, which are never accepted, fewer.
-    """
-    (s,) = check_scores(score=score)
-    wanted = check_share(rate, "rate")
-    place = math.ceil(Fraction(str(wanted)) * len(s))
-    finite = sorted_finite(s)
-    place = min(place, len(finite))
-    threshold = float(finite[place - 1]) if place else -np.inf
-    accepted = int(np.sum(finite <= threshold)) if place else 0
-    return FlagRule(
-        of,
-        threshold,
-        "heuristic",
-        f"None: a heuristic. The threshold accepts {accepted} of {len(s)} rows, wanted was the "
-        f"share {wanted:g}; it says nothing about losses.",
-        ("new scores distributed like these",),
-        {"n_rows": len(s), "n_accepted": accepted, "acceptance": accepted / len(s)},
-    )
-
-
-def _achievable(score: FloatArray, bad: BoolArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """All thresholds that differ: nothing, and each distinct finite score, with their counts."""
-    ranked = sorted_finite(score)
-    last = np.flatnonzero(np.append(ranked[1:] > ranked[:-1], True)[: len(ranked)])
-    k = count_sorted(sorted_bad(score, bad), ranked[last])
-    return np.append(-np.inf, ranked[last]), np.append(0, last + 1), np.append(0, k)
+def _read_only(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping; got {value!r}.")
+    copied: Mapping[str, Any] = read_only(value)
+    return copied
 
 
 def _from_plain(kind: type[FlagRule], data: Mapping[str, Any]) -> FlagRule:

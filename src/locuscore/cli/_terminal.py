@@ -1,7 +1,6 @@
 """What a command says: text for people, or one JSON object; notes and progress on stderr."""
 
 import json
-import math
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,8 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+
+from locuscore._shared.json_values import to_json
 
 
 @dataclass(frozen=True)
@@ -114,17 +115,7 @@ def two_columns(entries: Mapping[str, str]) -> Table:
 
 def as_json(value: Any) -> str:
     """Return JSON; numbers that it does not have are the texts "inf", "-inf" and "nan"."""
-    return json.dumps(_plain(value), indent=1, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(to_json(value), indent=1, allow_nan=False)
 
 
 def size_text(n_bytes: float) -> str:

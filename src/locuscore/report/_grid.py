@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray
+from locuscore._rules.certificate import (
+    ExceedanceCertificate,
+    GroupCertificate,
+    JointClaim,
+    TunedExceedance,
+)
 from locuscore._rules.rule import FlagRule
 from locuscore._scorer import Scorer
 
@@ -41,7 +47,11 @@ def make_grid(
     taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, tau)
     start = _default_tau(losses, support.high) if tau is None else tau
     tau_start = int(np.argmin(np.abs(taus - start)))
-    alpha = scorer.alphas[0] if rule is None else rule_alpha(rule) or scorer.alphas[0]
+    alpha = (
+        scorer.alphas[0]
+        if rule is None
+        else rule.score.rule_alpha(rule.threshold) or scorer.alphas[0]
+    )
     alpha_start = int(np.argmin(np.abs(ALPHAS - alpha)))
     if rule is None or score is None:
         return Grid(taus, tau_start, alpha_start)
@@ -53,29 +63,26 @@ def make_grid(
 
 def rule_tau(rule: FlagRule) -> float | None:
     """Tolerance that a rule is about, if it has one."""
-    tau = rule.evidence.get("tau", rule.score.tau)
-    return None if tau is None else float(tau)
+    match rule.certificate:
+        case (
+            JointClaim(tau=tau)
+            | ExceedanceCertificate(tau=tau)
+            | TunedExceedance(tau=tau)
+            | GroupCertificate(within=ExceedanceCertificate(tau=tau))
+        ):
+            return tau
+    return rule.score.tau
 
 
-def rule_alpha(rule: FlagRule) -> float | None:
-    """Alpha of a rule on the bound or on the exceedance, if it has one."""
-    if rule.score.kind == "exceedance":
-        return rule.threshold if 0 < rule.threshold < 1 else None
-    return rule.score.alpha
+def certified(rule: FlagRule) -> ExceedanceCertificate | None:
+    """The certificate of ``P(loss > tau | accepted) <= eta``, if the rule has one that holds.
 
-
-def certified(rule: FlagRule | None) -> dict[str, float] | None:
-    """Tau, eta and delta of a certificate of ``P(loss > tau | accepted) <= eta``; None of others.
-
-    A certificate of something else, such as the mean loss, has no tau; that of one group says
-    nothing about the rows of a report, which may be of any group.
+    That of one group says nothing about the rows of a report, which may be of any group.
     """
-    keys = ("tau", "eta", "delta")
-    if rule is None or rule.standing != "certificate" or "group" in rule.evidence:
-        return None
-    if any(key not in rule.evidence for key in keys):
-        return None
-    return {key: float(rule.evidence[key]) for key in keys}
+    found = rule.certificate
+    if rule.standing == "certificate" and isinstance(found, ExceedanceCertificate):
+        return found
+    return None
 
 
 def passed_thresholds(rule: FlagRule) -> FloatArray:
@@ -84,10 +91,11 @@ def passed_thresholds(rule: FlagRule) -> FloatArray:
     A sequence that climbs from its start passed everything on the way to the rule's threshold. Of
     other certificates only that threshold itself is known to have passed.
     """
-    if certified(rule) is None or rule.threshold == -np.inf:  # which accepts nothing
+    proven = certified(rule)
+    if proven is None or rule.threshold == -np.inf:  # which accepts nothing
         return np.empty(0)
     own = np.array([rule.threshold])
-    if "start_levels" not in rule.evidence:
+    if proven.start_levels is None:
         return own
     tested = np.array(rule.table.get("threshold", ()), dtype=np.float64)
     return np.union1d(tested[tested <= rule.threshold], own)

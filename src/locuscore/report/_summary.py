@@ -13,6 +13,7 @@ from locuscore._inputs.frames import as_array, as_batch, n_rows
 from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
+from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
@@ -183,7 +184,7 @@ class Summary:
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
         }
-        plain: dict[str, Any] = _finite(found | self._rows())
+        plain: dict[str, Any] = to_json(found | self._rows(), _null)
         # Large, and made of plain numbers.
         return plain | {"explorer": self._explorer(archive, verdict)}
 
@@ -220,27 +221,25 @@ class Summary:
             raise ValueError("groups must be given for every batch, or for none.")
         if groups is None:
             return None
-        labels = as_array(groups)
-        if labels.dtype.kind in "mM":
-            labels = labels.astype(f"{labels.dtype.kind}8[us]")  # finer ones would become integers
-        return read_labels(labels, n)
+        return read_labels(as_array(groups), n)
 
     def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         grid, counts, rule = self.grid, self.counts, self.scorer.rule
         threshold = None
         if grid.thresholds is not None and grid.passed is not None and rule is not None:
-            proven: dict[str, Any] | None = certified(rule)
+            proven, shown = certified(rule), None
             if proven is not None:
                 by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
                 is_broken = verdict["claims"][0]["verdict"] == CONTRADICTED
-                broken = contradicted_thresholds(*by_score, grid.passed, proven["eta"], is_broken)
-                proven |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
+                broken = contradicted_thresholds(*by_score, grid.passed, proven.eta, is_broken)
+                shown = {"tau": proven.tau, "eta": proven.eta, "delta": proven.delta}
+                shown |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
             threshold = {
                 "score": str(rule.score),
-                "thresholds": _finite(grid.thresholds.tolist()),
+                "thresholds": to_json(grid.thresholds, _null),
                 "accepted": counts.accepted_by_score.tolist(),
                 "bad": counts.bad_by_score.tolist(),
-                "certified": proven,
+                "certified": shown,
                 "start": grid.threshold_start,
             }
         return {
@@ -372,12 +371,5 @@ def _table(
     return columns, cells
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with null for every number that JSON does not have."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _null(_: float) -> None:
+    """What a page shows of a number that JSON does not have."""

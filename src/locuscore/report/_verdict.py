@@ -17,6 +17,13 @@ from scipy.special import betainc
 from locuscore._laws.calibration import conformal_rank, coverage_p_value
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import holm
+from locuscore._rules.certificate import (
+    ExceedanceCertificate,
+    GroupCertificate,
+    JointClaim,
+    MeanLossCertificate,
+    TunedExceedance,
+)
 from locuscore._rules.mean_loss import mean_loss_p_value
 from locuscore._rules.rule import FlagRule
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
@@ -114,14 +121,16 @@ def rule_claim(rule: FlagRule | None, accepted: Accepted | None, n2: int) -> Cla
     """What a rule claims of the rows it accepts; None of a rule that aims at no share or mean."""
     if rule is None or accepted is None:
         return None
-    evidence = rule.evidence
-    if rule.standing == "theorem":
-        return _joint(rule, accepted, n2) if {"tau", "alpha"} <= evidence.keys() else None
-    if "group" in evidence:
-        return _of_one_group(rule)
-    if {"tau", "eta"} <= evidence.keys():
-        return _conditional(rule, accepted)
-    return _mean_loss(rule, accepted) if {"eta", "low", "high"} <= evidence.keys() else None
+    match rule.certificate:
+        case found if rule.standing == "theorem":
+            return _joint(rule, accepted, n2, found) if isinstance(found, JointClaim) else None
+        case GroupCertificate(group=group, within=within):
+            return _of_one_group(rule, group, within.eta)
+        case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
+            return _conditional(rule, accepted, tau, eta)
+        case MeanLossCertificate() as certificate:
+            return _mean_loss(rule, accepted, certificate)
+    return None
 
 
 def judge(claims: Sequence[Claim], notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -198,9 +207,9 @@ def _calibrated(n2: int, alpha: float, n: int, above: int) -> tuple[float | None
     return coverage_p_value(n2, alpha, n, n - above), coverage_p_value(n2, alpha, n, n - twice)
 
 
-def _joint(rule: FlagRule, accepted: Accepted, n2: int) -> Claim:
+def _joint(rule: FlagRule, accepted: Accepted, n2: int, claim: JointClaim) -> Claim:
     """Theorem 3: accepted and bad rows are above their bound, whose number is beta-binomial."""
-    tau, alpha = float(rule.evidence["tau"]), float(rule.evidence["alpha"])
+    tau, alpha = claim.tau, claim.alpha
     n, bad = accepted.n_rows, accepted.bad
     seen = (
         f"{bad:,} of {n:,} rows ({exact_percent(bad / n)}) are accepted and have a loss above "
@@ -211,9 +220,8 @@ def _joint(rule: FlagRule, accepted: Accepted, n2: int) -> Claim:
     return Claim("joint", about, rule.standing, alpha, bad / n, n, seen, *p_values)
 
 
-def _conditional(rule: FlagRule, accepted: Accepted) -> Claim:
+def _conditional(rule: FlagRule, accepted: Accepted, tau: float, eta: float) -> Claim:
     """Bad rows among the accepted: binomial, given the threshold and the number accepted."""
-    tau, eta = float(rule.evidence["tau"]), float(rule.evidence["eta"])
     n, bad = accepted.n, accepted.bad
     about = f"share of the accepted rows with a loss above {tau:g}"
     if not n:
@@ -228,9 +236,9 @@ def _conditional(rule: FlagRule, accepted: Accepted) -> Claim:
     return Claim("conditional", about, rule.standing, eta, bad / n, n, seen, p_value, doubled)
 
 
-def _mean_loss(rule: FlagRule, accepted: Accepted) -> Claim:
+def _mean_loss(rule: FlagRule, accepted: Accepted, certificate: MeanLossCertificate) -> Claim:
     """The mean loss of the accepted: the exact test of the mean, of the losses upside down."""
-    eta, low, high = (float(rule.evidence[key]) for key in ("eta", "low", "high"))
+    eta, low, high = certificate.eta, certificate.low, certificate.high
     about = "mean loss of the accepted rows"
     if not accepted.n:
         return _nothing("mean loss", about, rule, eta)
@@ -253,9 +261,8 @@ def _mean_loss(rule: FlagRule, accepted: Accepted) -> Claim:
     )  # fmt: skip
 
 
-def _of_one_group(rule: FlagRule) -> Claim:
+def _of_one_group(rule: FlagRule, where: str, eta: float) -> Claim:
     """A report does not know which rows are of the group that a certificate is about."""
-    where, eta = rule.evidence["group"], float(rule.evidence["eta"])
     about = f"share of bad rows among the accepted in {where}"
     seen = f"The rule is certified for {where} alone, and a report does not know whose rows it sees"
     return Claim("conditional", about, rule.standing, eta, None, 0, seen)

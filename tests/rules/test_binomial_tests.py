@@ -9,9 +9,9 @@ from locuscore._rules.binomial_tests import (
     binomial_p_value,
     fixed_sequence,
     holm,
-    passes,
-    rows_at_rate,
-    rows_for,
+    is_rejected,
+    rows_needed,
+    rows_needed_at_rate,
 )
 
 
@@ -36,13 +36,13 @@ def test_the_cheap_bound_changes_no_decision(level):
             bad = np.minimum(np.floor(0.7 * eta * n + start % 7), n)
             exact = binomial_p_value(bad, n, eta) <= level
             end = len(n) if exact.all() else int(np.argmin(exact)) + 1
-            assert np.array_equal(passes(bad, n, eta, level)[:end], exact[:end])
+            assert np.array_equal(is_rejected(bad, n, eta, level)[:end], exact[:end])
 
 
 def test_rows_for_and_allowed_bad_are_inverse():
-    assert [rows_for(b, 0.1, 0.1) for b in range(4)] == [22, 38, 52, 65]
+    assert [rows_needed(b, 0.1, 0.1) for b in range(4)] == [22, 38, 52, 65]
     for bad in (0, 3, 20):
-        n = rows_for(bad, 0.05, 0.02)
+        n = rows_needed(bad, 0.05, 0.02)
         assert allowed_bad(n, 0.05, 0.02) == bad
         assert allowed_bad(n - 1, 0.05, 0.02) == bad - 1
 
@@ -51,12 +51,12 @@ def test_rows_for_and_allowed_bad_are_inverse():
 def test_rows_at_rate_is_the_smallest_number(rate):
     n = np.arange(1, 2_000)
     enough = binomial_p_value(np.floor(rate * n), n, 0.1) <= 0.1
-    assert rows_at_rate(rate, 0.1, 0.1) == n[np.argmax(enough)]
+    assert rows_needed_at_rate(rate, 0.1, 0.1) == n[np.argmax(enough)]
 
 
 def test_rows_at_rate_gives_up_where_no_number_does():
-    assert rows_at_rate(0.1, 0.1, 0.1) is None
-    assert rows_at_rate(0.1 - 1e-6, 0.1, 0.1) is None
+    assert rows_needed_at_rate(0.1, 0.1, 0.1) is None
+    assert rows_needed_at_rate(0.1 - 1e-6, 0.1, 0.1) is None
     assert MOST_ROWS >= 10**6
 
 

@@ -1,0 +1,163 @@
+"""What a rule claims and the numbers behind it: one small class per kind of claim."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """Base of all kinds: the fields that are not None are the evidence for a rule."""
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The numbers by name, in the order in which the card prints them."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        # A number of rows that is infinite does not exist, and is told as None.
+        return {k: None if v == math.inf else v for k, v in values.items() if v is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointClaim(Certificate):
+    """``P(Z > tau and accepted) <= alpha`` (Theorem 3), from n calibration rows at rank k.
+
+    Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``.
+    """
+
+    tau: float
+    alpha: float
+    n: int | None = None
+    k: int | None = None
+    level: float | None = None
+    coverage_beta: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExceedanceCertificate(Certificate):
+    """``P(Z > tau | accepted) <= eta``, which fails with probability at most delta.
+
+    `thresholds` says which ones were tested. A test in sequence has its starts: how many rows each
+    accepts, and the part of delta it has; the paper's bound has its slacks. Then come what the
+    certified threshold accepts, or the rows that would have been needed: inf if no number of rows
+    would do.
+    """
+
+    n_rows: int | None = None
+    tau: float
+    eta: float
+    delta: float
+    thresholds: str | None = None
+    starts_at_n: tuple[int, ...] | None = None
+    start_levels: tuple[float, ...] | None = None
+    slack_joint: float | None = None
+    slack_accepted: float | None = None
+    n_accepted: int | None = None
+    n_bad: int | None = None
+    acceptance: float | None = None
+    p_value: float | None = None
+    accepted_rows_needed_without_a_bad_one: int | None = None
+    rows_needed_at_this_rate: float | None = None
+    rows_needed_without_a_bad_one: int | None = None
+    rows_also_in_fit: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupCertificate(Certificate):
+    """An `ExceedanceCertificate` for the rows of one group, or of one pool of groups, alone."""
+
+    group: str
+    within: ExceedanceCertificate
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The group, and the evidence within it."""
+        return {"group": self.group, **self.within.evidence}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanLossCertificate(Certificate):
+    """``E[Z | accepted] <= eta`` for losses in [low, high], which fails with probability delta.
+
+    What the certified threshold accepts; or what was seen at the first threshold, and the rows that
+    would have been needed.
+    """
+
+    n_rows: int | None = None
+    eta: float
+    delta: float
+    low: float
+    high: float
+    thresholds: str | None = None
+    n_accepted: int | None = None
+    acceptance: float | None = None
+    mean_loss: float | None = None
+    p_value: float | None = None
+    accepted_rows_needed_without_any_loss: int | None = None
+    start_n: int | None = None
+    start_mean_loss: float | None = None
+    start_p_value: float | None = None
+    rows_needed_at_this_mean: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedExceedance(Certificate):
+    """A heuristic: `exceedance` among the accepted rows came closest to eta."""
+
+    n_rows: int | None = None
+    tau: float
+    eta: float
+    n_accepted: int | None = None
+    n_bad: int | None = None
+    acceptance: float | None = None
+    exceedance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedAcceptance(Certificate):
+    """A heuristic: how many rows the threshold accepts, and nothing about their losses."""
+
+    n_rows: int
+    n_accepted: int
+    acceptance: float
+
+
+@dataclass(frozen=True)
+class OtherEvidence(Certificate):
+    """Numbers of a rule that was made by hand, of which the library claims nothing."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The numbers as they were given."""
+        return dict(self.values)
+
+
+KINDS: tuple[type[Any], ...] = (
+    JointClaim,
+    ExceedanceCertificate,
+    TunedExceedance,
+    MeanLossCertificate,
+    MatchedAcceptance,
+)
+
+
+def certificate_from(evidence: Mapping[str, Any]) -> Certificate:
+    """The certificate with this evidence, as archives and rules made by hand have it."""
+    values = {key: math.inf if value is None else value for key, value in evidence.items()}
+    group = values.pop("group", None)
+    for kind in KINDS:
+        names = {part.name for part in fields(kind)}
+        needed = {part.name for part in fields(kind) if part.default is MISSING}
+        if needed <= values.keys() <= names and all(_is_number(values[name]) for name in needed):
+            found: Certificate = kind(**values)
+            if group is None:
+                return found
+            if isinstance(group, str) and isinstance(found, ExceedanceCertificate):
+                return GroupCertificate(group, found)
+    return OtherEvidence(evidence)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
