@@ -110,6 +110,7 @@ CONTENTS = {
         "reference/index",
         "evidence",
         "/CHANGELOG",
+        "architecture",
         "/CONTRIBUTING",
     ],
     "docs/guide": [
