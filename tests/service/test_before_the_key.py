@@ -254,14 +254,14 @@ def test_head_is_get_without_the_body(open_one, path):
 
 
 def counts(body, most, width=2):
-    from locuscore.service._rows import _check_counts
+    from locuscore.service._json_rows import _check_counts
 
     return _check_counts(body, most, width)
 
 
 def test_rows_are_counted_before_they_are_parsed(scorer, monkeypatch):
     """Five million empty rows held up everything else for seconds."""
-    from locuscore.service import _rows
+    from locuscore.service import _json_rows as _rows
     from locuscore.service._settings import RefusalError
 
     monkeypatch.setattr(_rows, "from_json", lambda *_, **__: pytest.fail("it was parsed"))

@@ -38,7 +38,7 @@ def make(kind):
 
 
 def parsed(rows, schema, most=100):
-    from locuscore.service._rows import as_kind, parse_rows
+    from locuscore.service._json_rows import as_kind, parse_rows
 
     columns, _ = parse_rows(json.dumps({"rows": rows}).encode(), schema, most)
     return as_kind(schema, columns)
@@ -148,7 +148,7 @@ def test_a_type_that_json_lacks_points_to_arrow():
 @settings(max_examples=300)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_rows_or_a_refusal(body):
-    from locuscore.service._rows import parse_rows
+    from locuscore.service._json_rows import parse_rows
     from locuscore.service._settings import RefusalError
 
     with contextlib.suppress(RefusalError):
@@ -165,7 +165,7 @@ JSON_VALUES = st.recursive(
 @settings(max_examples=200)
 @given(JSON_VALUES | st.fixed_dictionaries({"rows": st.lists(JSON_VALUES, max_size=3)}))
 def test_any_json_is_rows_or_a_refusal(content):
-    from locuscore.service._rows import as_kind, parse_rows
+    from locuscore.service._json_rows import as_kind, parse_rows
     from locuscore.service._settings import RefusalError
 
     schema = Schema.of(make("pandas"))
@@ -177,7 +177,7 @@ def test_any_json_is_rows_or_a_refusal(content):
 
 
 def test_infinity_is_null_with_a_flag_beside_it():
-    from locuscore.service._rows import scored_rows
+    from locuscore.service._json_rows import scored_rows
 
     columns = {"prediction": np.array([np.nan]), "bound_0.1": np.array([np.inf])}
     assert scored_rows(columns, ["bound_0.1"]) == [

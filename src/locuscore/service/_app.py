@@ -17,15 +17,15 @@ from starlette.requests import ClientDisconnect
 
 from locuscore._archive.container import ArchiveError
 from locuscore._scorer import Scorer
-from locuscore.service._arrow import CONTENT_TYPE as ARROW
-from locuscore.service._arrow import read_table, stream
+from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
+from locuscore.service._arrow_rows import read_table, stream
 from locuscore.service._batching import Batcher, Group, OverloadError
 from locuscore.service._guard import Guard
+from locuscore.service._json_rows import parse_rows, scored_rows
 from locuscore.service._metrics import Metrics
 from locuscore.service._model import Load, Model, Store, columns_of
 from locuscore.service._openapi import describe
 from locuscore.service._reload import Reloads
-from locuscore.service._rows import parse_rows, scored_rows
 from locuscore.service._settings import RefusalError, Settings, first_line
 
 JSON = "application/json"

@@ -15,7 +15,7 @@ import numpy as np
 from locuscore._archive.container import read_manifest
 from locuscore._inputs.frames import as_frame
 from locuscore._scorer import Scorer
-from locuscore.service._rows import Columns, as_kind
+from locuscore.service._json_rows import Columns, as_kind
 
 Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]

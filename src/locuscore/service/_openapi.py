@@ -3,9 +3,9 @@
 from typing import Any
 
 from locuscore import __version__
-from locuscore.service._arrow import CONTENT_TYPE as ARROW
+from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
+from locuscore.service._json_rows import KINDS, kind_name, whole_range
 from locuscore.service._model import Model
-from locuscore.service._rows import KINDS, kind_name, whole_range
 from locuscore.service._settings import RefusalError, Settings
 
 ERRORS = {

@@ -10,9 +10,9 @@ import uvicorn
 
 from locuscore._scorer import Scorer
 from locuscore.service._app import Service, create_app
+from locuscore.service._connection import protocol_with
 from locuscore.service._guard import is_loopback
 from locuscore.service._model import Load
-from locuscore.service._protocol import protocol_with
 from locuscore.service._settings import Settings
 
 LOOPBACK = "127.0.0.1"
