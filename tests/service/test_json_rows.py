@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archives_for_tests import rows, small_scorer
-from locuscore._inputs.schema import Schema
+from locuscore import Schema
 
 pytestmark = pytest.mark.extra
 

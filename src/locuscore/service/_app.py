@@ -15,8 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from locuscore._archive.container import ArchiveError
-from locuscore._scorer import Scorer
+from locuscore import ArchiveError, Scorer
 from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
 from locuscore.service._arrow_rows import read_table, stream
 from locuscore.service._batching import Batcher, Group, OverloadError

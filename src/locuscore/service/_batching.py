@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from locuscore._inputs.unseen import collected_unseen
+from locuscore import collected_unseen
 
 
 class OverloadError(Exception):

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from pydantic_core import from_json
 
-from locuscore._inputs.schema import Schema
+from locuscore import Schema
 from locuscore._protocols import Rows
 from locuscore.service._settings import RefusalError
 

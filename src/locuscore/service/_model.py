@@ -12,9 +12,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._archive.container import read_manifest
+from locuscore import Scorer, read_manifest
 from locuscore._inputs.frames import as_frame
-from locuscore._scorer import Scorer
 from locuscore.service._json_rows import Columns, as_kind
 
 Load = Callable[..., Scorer]
@@ -116,7 +115,7 @@ class Store:
         self._key = key
         self._one_at_a_time = threading.Lock()
         if isinstance(source, Scorer):
-            self.current = Model(source, source._manifest())
+            self.current = Model(source, source.manifest)
         else:
             self.current = _read(Path(source), self._load, key)
 

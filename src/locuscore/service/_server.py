@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from locuscore._scorer import Scorer
+from locuscore import Scorer
 from locuscore.service._app import Service, create_app
 from locuscore.service._connection import protocol_with
 from locuscore.service._guard import is_loopback
