@@ -1,8 +1,8 @@
 """The application: its routes, what each of them does, and how errors are answered.
 
-Rows are no models of a web framework: their columns change when an archive is reloaded, they are
-counted before they are parsed, and checked in a thread where they are many. Validated as pydantic
-models by FastAPI, 10,000 rows took more than twice the time to their answer.
+Rows are not models of a web framework: their columns change when an archive is reloaded, they are
+counted before they are parsed, and many of them are checked in a thread. Besides, as pydantic
+models in FastAPI 10,000 rows cost more than twice the processor time.
 """
 
 import asyncio

@@ -138,7 +138,7 @@ def parse_rows(body: bytes, schema: Schema, max_rows: int) -> tuple[Columns, int
     _check_counts(body, max_rows, len(schema.names))
     try:
         # Stricter than the standard library: UTF-8 only, no half of a surrogate pair, no NaN. And
-        # 10,000 rows take a third less time to their answer.
+        # answering 10,000 rows takes about a third less processor time.
         content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         sentence = f"the body is no JSON ({error}); a missing value is null, not NaN."
