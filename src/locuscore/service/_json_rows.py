@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from locuscore import Schema
 from locuscore._protocols import Rows
+from locuscore._shared.json_values import to_json
 from locuscore.service._refusal import RefusalError
 
 CONTENT_TYPE = "application/json"
@@ -289,10 +290,9 @@ def scored_rows(columns: Mapping[str, np.ndarray], bounds: Sequence[str]) -> lis
     """Return one object for each row; NaN and infinity are null, with a flag beside each bound."""
     out: dict[str, list[Any]] = {}
     for name, values in columns.items():
-        listed = values.tolist()
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            listed = [value if isfinite(value) else None for value in listed]
-        out[name] = listed
+        # One look at the whole column spares most columns a look at each value.
+        is_plain = values.dtype.kind != "f" or np.isfinite(values).all()
+        out[name] = values.tolist() if is_plain else to_json(values, lambda number: None)
         if name in bounds:
             out[f"{name}_is_infinite"] = np.isinf(values).tolist()
     return [dict(zip(out, row, strict=True)) for row in zip(*out.values(), strict=True)]
