@@ -31,7 +31,6 @@ LAYERS = [
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 OPTIONAL = [
-    "fastapi",
     "lightgbm",
     "matplotlib",
     "onnxruntime",

@@ -3,9 +3,11 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
-from locuscore._archive.container import ArchiveError
+from locuscore._archive.container import ArchiveError, read_manifest
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
+from locuscore._inputs.schema import Schema
+from locuscore._inputs.unseen import collected_unseen
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import Score
@@ -44,6 +46,7 @@ __all__ = [
     "OperatingCurve",
     "Routing",
     "RowPlan",
+    "Schema",
     "Score",
     "Scorer",
     "certify_groups",
@@ -51,6 +54,7 @@ __all__ = [
     "certify_threshold",
     "certify_threshold_holm",
     "certify_threshold_paper",
+    "collected_unseen",
     "conformal_rank",
     "cost",
     "exceedance_interval",
@@ -60,6 +64,7 @@ __all__ = [
     "operating_curve",
     "pinball",
     "prediction_column",
+    "read_manifest",
     "route",
     "route_by_cost",
     "rows_for_bound",

@@ -188,7 +188,7 @@ class Scorer:
             "locus": encode_locus(self.locus, writer) | rows,
         }
         text = json.dumps(state, allow_nan=False).encode()
-        manifest = self._manifest() | {"kept_rows": kept}
+        manifest = self.manifest | {"kept_rows": kept}
         write_archive(path, manifest, {"scorer.json": text, **writer.members}, key)
 
     @classmethod
@@ -242,7 +242,9 @@ class Scorer:
 
         return checked(build, path)
 
-    def _manifest(self) -> dict[str, Any]:
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What an archive says of this scorer; see `inspect_archive`."""
         locus = self.locus
         return {
             "written_by": library_versions(),

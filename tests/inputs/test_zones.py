@@ -72,8 +72,8 @@ def test_the_predictor_sees_the_times_in_the_zone_of_fit():
 @pytest.mark.parametrize("zone", ZONES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_rows_are_moved_to_the_zone_of_fit(kind, zone):
-    from locuscore.service._rows import as_kind as rows_of
-    from locuscore.service._rows import parse_rows
+    from locuscore.service._json_rows import as_kind as rows_of
+    from locuscore.service._json_rows import parse_rows
 
     scorer = scorer_of(as_kind(frame(zone), kind))
     row = {"a": 0.5, "t": "2024-01-31T12:00:00+01:00"}

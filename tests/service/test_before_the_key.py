@@ -254,17 +254,17 @@ def test_head_is_get_without_the_body(open_one, path):
 
 
 def counts(body, most, width=2):
-    from locuscore.service._rows import _check_counts
+    from locuscore.service._json_rows import _check_counts
 
     return _check_counts(body, most, width)
 
 
 def test_rows_are_counted_before_they_are_parsed(scorer, monkeypatch):
     """Five million empty rows held up everything else for seconds."""
-    from locuscore.service import _rows
-    from locuscore.service._settings import RefusalError
+    from locuscore.service import _json_rows
+    from locuscore.service._refusal import RefusalError
 
-    monkeypatch.setattr(_rows, "from_json", lambda *_, **__: pytest.fail("it was parsed"))
+    monkeypatch.setattr(_json_rows, "from_json", lambda *_, **__: pytest.fail("it was parsed"))
     many = {
         "objects": (b"{}," * 5_000_000)[:-1],
         "lists": (b"[]," * 5_000_000)[:-1],
@@ -273,8 +273,8 @@ def test_rows_are_counted_before_they_are_parsed(scorer, monkeypatch):
     }
     for content in many.values():
         with pytest.raises(RefusalError, match="too many; at most 50000") as found:
-            _rows.parse_rows(b'{"rows":[' + content + b"]}", scorer.schema, 50_000)
-        assert found.value.status == 413
+            _json_rows.parse_rows(b'{"rows":[' + content + b"]}", scorer.schema, 50_000)
+        assert found.value.status_code == 413
 
 
 TEXTS = st.text(alphabet='{}[],"\\ab\n', max_size=8)
@@ -282,7 +282,7 @@ TEXTS = st.text(alphabet='{}[],"\\ab\n', max_size=8)
 
 @given(st.lists(st.lists(TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_what_stands_in_text_is_not_counted(table):
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._refusal import RefusalError
 
     for content in (table, [dict(zip("ab", row, strict=True)) for row in table]):
         body = json.dumps({"rows": content}).encode()
@@ -293,7 +293,7 @@ def test_what_stands_in_text_is_not_counted(table):
 
 
 def test_values_are_counted_too():
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._refusal import RefusalError
 
     with pytest.raises(RefusalError, match="5 values are too many; at most 2 rows of 2"):
         counts(b'{"rows": [[1, 2, 3, 4, 5]]}', 2)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archives_for_tests import rows, small_scorer
-from locuscore._inputs.schema import Schema
+from locuscore import Schema
 
 pytestmark = pytest.mark.extra
 
@@ -38,7 +38,7 @@ def make(kind):
 
 
 def parsed(rows, schema, most=100):
-    from locuscore.service._rows import as_kind, parse_rows
+    from locuscore.service._json_rows import as_kind, parse_rows
 
     columns, _ = parse_rows(json.dumps({"rows": rows}).encode(), schema, most)
     return as_kind(schema, columns)
@@ -125,20 +125,41 @@ def test_arrays_of_objects_and_missing_numbers():
     ],
 )
 def test_another_type_is_refused_with_its_place(column, value):
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._refusal import RefusalError
 
     schema = Schema.of(make("pandas"))
     row = dict.fromkeys(schema.names)
     with pytest.raises(RefusalError, match=f"column '{column}' takes .*; row 1 has") as caught:
         parsed([row, row | {column: value}], schema)
-    assert caught.value.status == 422
+    assert caught.value.status_code == 422
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"rows": [["\\ud800"]]}', 400),  # half of a surrogate pair
+        (b'{"rows": ' + b"[" * 50 + b"]" * 50 + b"}", 422),
+        (b'{"rows": ' + b"[" * 40_000 + b"]" * 40_000 + b"}", 400),
+        ('{"rows": [["a"]]}'.encode("utf-16"), 400),
+        (b'{"rows": [[1' + b"0" * 5000 + b"]]}", 400),
+    ],
+    ids=["no text", "nested", "deeply nested", "another encoding", "a very long number"],
+)
+def test_json_that_is_no_rows_is_refused(body, status):
+    from locuscore.service._json_rows import parse_rows
+    from locuscore.service._refusal import RefusalError
+
+    with pytest.raises(RefusalError) as caught:
+        parse_rows(body, Schema.of(np.array([["a"]])), 50_000)
+    assert caught.value.status_code == status
+    caught.value.detail.encode()
 
 
 def test_a_type_that_json_lacks_points_to_arrow():
     import pyarrow as pa
 
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._refusal import RefusalError
 
     schema = Schema.of(pa.table({"x": [[1, 2]]}))
     with pytest.raises(RefusalError, match="send an Arrow stream"):
@@ -148,8 +169,8 @@ def test_a_type_that_json_lacks_points_to_arrow():
 @settings(max_examples=300)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_rows_or_a_refusal(body):
-    from locuscore.service._rows import parse_rows
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._json_rows import parse_rows
+    from locuscore.service._refusal import RefusalError
 
     with contextlib.suppress(RefusalError):
         parse_rows(body, Schema.of(np.ones((1, 2))), 10)
@@ -165,8 +186,8 @@ JSON_VALUES = st.recursive(
 @settings(max_examples=200)
 @given(JSON_VALUES | st.fixed_dictionaries({"rows": st.lists(JSON_VALUES, max_size=3)}))
 def test_any_json_is_rows_or_a_refusal(content):
-    from locuscore.service._rows import as_kind, parse_rows
-    from locuscore.service._settings import RefusalError
+    from locuscore.service._json_rows import as_kind, parse_rows
+    from locuscore.service._refusal import RefusalError
 
     schema = Schema.of(make("pandas"))
     try:
@@ -177,7 +198,7 @@ def test_any_json_is_rows_or_a_refusal(content):
 
 
 def test_infinity_is_null_with_a_flag_beside_it():
-    from locuscore.service._rows import scored_rows
+    from locuscore.service._json_rows import scored_rows
 
     columns = {"prediction": np.array([np.nan]), "bound_0.1": np.array([np.inf])}
     assert scored_rows(columns, ["bound_0.1"]) == [

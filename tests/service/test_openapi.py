@@ -9,6 +9,20 @@ from service_for_tests import frame_scorer, running
 pytestmark = pytest.mark.extra
 
 
+def test_every_route_is_described_and_says_whether_it_needs_the_key():
+    from locuscore.service import Settings, create_app
+    from locuscore.service._openapi import describe
+
+    app, settings = create_app(small_scorer()), Settings(api_key="k")
+    paths = describe(app.state.service.store.current, settings)["paths"]
+    described = {path: {method.upper() for method in methods} for path, methods in paths.items()}
+    assert described == {route.path: route.methods - {"HEAD"} for route in app.routes}
+    is_open = {
+        path for path, methods in paths.items() for how in methods.values() if "security" not in how
+    }
+    assert is_open == {"/healthz"}
+
+
 @pytest.mark.parametrize("make", [frame_scorer, small_scorer])
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
 def test_no_request_fails_the_service(make, mode):

@@ -115,7 +115,10 @@ def keep_names(folder: Path) -> None:
 
 
 def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
-    """Return the manifest of an archive, and read nothing else; a key must be the one it has."""
+    """The manifest of an archive, and nothing else of it; see also `inspect_archive`.
+
+    With a key, the archive must be signed with it, or `ArchiveError` is raised.
+    """
     bare = None if key is None else signing_key(key)
     with Path(path).open("rb") as file:
         return checked(lambda: _manifest(_open(file), bare), path)

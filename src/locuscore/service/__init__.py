@@ -2,7 +2,7 @@
 
 from locuscore._shared.optional import require
 
-for _package in ("fastapi", "uvicorn", "prometheus_client", "pyarrow"):
+for _package in ("starlette", "pydantic_core", "uvicorn", "prometheus_client", "pyarrow"):
     require(_package, extra="service")
 
 from locuscore.service._app import create_app  # noqa: E402 - after the check of the extra

@@ -1,4 +1,9 @@
-"""The application: routes, and what stands in front of them."""
+"""The application: its routes, what each of them does, and how errors are answered.
+
+Rows are not models of a web framework: their columns change when an archive is reloaded, they are
+counted before they are parsed, and many of them are checked in a thread. Besides, as pydantic
+models in FastAPI 10,000 rows cost more than twice the processor time.
+"""
 
 import asyncio
 import json
@@ -9,36 +14,37 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from locuscore._archive.container import ArchiveError
-from locuscore._scorer import Scorer
-from locuscore.service._arrow import CONTENT_TYPE as ARROW
-from locuscore.service._arrow import read_table, stream
+from locuscore import ArchiveError, Scorer
+from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
+from locuscore.service._arrow_rows import read_table, stream
 from locuscore.service._batching import Batcher, Group, OverloadError
 from locuscore.service._guard import Guard
+from locuscore.service._json_rows import CONTENT_TYPE as JSON
+from locuscore.service._json_rows import parse_rows, scored_rows
 from locuscore.service._metrics import Metrics
 from locuscore.service._model import Load, Model, Store, columns_of
 from locuscore.service._openapi import describe
+from locuscore.service._refusal import RefusalError, first_line
 from locuscore.service._reload import Reloads
-from locuscore.service._rows import parse_rows, scored_rows
-from locuscore.service._settings import RefusalError, Settings, first_line
+from locuscore.service._settings import Settings
 
-JSON = "application/json"
-LARGE_BODY = 2**16  # larger ones are parsed beside the event loop, which others need meanwhile
+LARGE_BODY = 2**16  # bytes; larger ones are parsed in a thread, so that the event loop stays free
 MODEL_HEADER = "Locuscore-Model"
-READ = ["GET", "HEAD"]
 log = logging.getLogger("locuscore.service")
 Result = TypeVar("Result")
 
 
 def create_app(
     source: str | Path | Scorer, settings: Settings | None = None, *, load: Load = Scorer.load
-) -> FastAPI:
+) -> Starlette:
     """Return an ASGI application that scores rows over HTTP.
 
     Parameters
@@ -52,51 +58,46 @@ def create_app(
         an archive key in the settings it is called as ``load(path, key=archive_key)``.
     """
     settings = settings or Settings()
-    store, metrics = Store(source, load, settings.archive_key), Metrics()
-    service = Service(store, settings, metrics)
+    service = Service(Store(source, load, settings.archive_key), settings, Metrics())
+    # `describe` has an entry for each of them, which a test checks.
+    routes = [
+        Route("/score", service.score, methods=["POST"]),
+        Route("/model", service.model),
+        Route("/healthz", service.healthz),
+        Route("/metrics", service.metrics_text),
+        Route("/openapi.json", service.openapi),
+        Route("/reload", service.reload, methods=["POST"]),
+    ]
+    paths = [route.path for route in routes]
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(service.batcher.close)
 
-    app = FastAPI(
-        title="locuscore", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics, paths=paths)],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+        lifespan=lifespan,
     )
     app.state.service = service
-    # A plain route: the description is our own, and every layer costs each single row.
-    app.add_route("/score", service.score, methods=["POST"])
-    app.add_api_route("/model", service.model, methods=READ)
-    app.add_api_route("/healthz", service.healthz, methods=READ)
-    app.add_api_route("/metrics", service.metrics_text, methods=READ)
-    app.add_api_route("/reload", service.reload, methods=["POST"])
-    app.openapi = lambda: describe(store.current, settings)  # type: ignore[method-assign]
-    app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), methods=READ)
-    app.add_exception_handler(RefusalError, _refused)
-    app.add_exception_handler(HTTPException, _not_routed)
-    app.add_exception_handler(Exception, _failed)
-    app.add_middleware(Guard, settings=settings, metrics=metrics)
     return app
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusalError)
-    return JSONResponse({"error": str(error)}, error.status, error.headers)
-
-
-async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": f"{error.detail}."}, error.status_code, error.headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # The server logs the error and hangs up: the client is told of the second, not of the first.
+    # The server logs the error and closes the connection; the client needs to know only the latter.
     headers = {"Connection": "close"}
     return JSONResponse({"error": "the service failed; its log says why."}, 500, headers)
 
 
 class Service:
-    """What the routes do."""
+    """What the routes do; each method that takes a request answers one of them."""
 
     def __init__(self, store: Store, settings: Settings, metrics: Metrics) -> None:
         self.store = store
@@ -152,26 +153,30 @@ class Service:
         try:
             return await asyncio.wrap_future(self.batcher.submit(group, part, n))
         except OverloadError:
-            sentence = "too many requests wait; try again."
+            sentence = "the queue is full; try again."
             raise RefusalError(503, sentence, {"Retry-After": "1"}) from None
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise RefusalError(422, f"the rows cannot be scored: {first_line(error)}") from None
 
-    async def model(self) -> Response:
+    async def model(self, request: Request) -> Response:
         """Return the guarantee card and the facts of the manifest."""
         return JSONResponse(self.store.current.facts)
 
-    async def healthz(self) -> Response:
+    async def healthz(self, request: Request) -> Response:
         """Say whether rows can be scored."""
         if not self.batcher.is_alive:
             raise RefusalError(503, "the scoring thread has stopped.")
         return JSONResponse({"status": "ok"})
 
-    async def metrics_text(self) -> Response:
+    async def metrics_text(self, request: Request) -> Response:
         """Return counters for Prometheus."""
         return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
-    async def reload(self) -> Response:
+    async def openapi(self, request: Request) -> Response:
+        """Return the description of the service, which changes with the model."""
+        return JSONResponse(describe(self.store.current, self.settings))
+
+    async def reload(self, request: Request) -> Response:
         """Load the archive again, while requests go on."""
         if self.settings.api_key is None:
             raise RefusalError(
@@ -182,7 +187,7 @@ class Service:
                 409, "the service was started with a scorer in memory, not with a file."
             )
         try:
-            # Others may wait for the same load.
+            # Shielded: if this client goes away, others may still wait for the same load.
             model = await asyncio.shield(asyncio.wrap_future(self.reloads.ask()))
         except (ArchiveError, OSError, ModuleNotFoundError) as error:
             raise RefusalError(409, f"the old model stays: {first_line(error)}") from None
@@ -208,12 +213,16 @@ def answer_of(content: bytes, content_type: str, model: Model) -> Response:
 
 
 async def aside(is_large: bool, work: Callable[[], Result]) -> Result:
-    """Do work here, or in another thread if it is much."""
+    """Do work here, or in a thread if it is large."""
     return await asyncio.to_thread(work) if is_large else work()
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body; one that is too large is not kept, and answered when it ends or doubles."""
+    """Return the body, at most `limit` bytes of it in memory.
+
+    Of a body that is too large as much again is read and thrown away: a client that is answered
+    while it still sends often sees a broken connection instead of the answer.
+    """
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

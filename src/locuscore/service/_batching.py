@@ -1,4 +1,4 @@
-"""Requests that wait are scored together, in one thread, a batch at a time."""
+"""Requests that wait are scored together, one batch at a time, in one thread."""
 
 import os
 import queue
@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from locuscore._inputs.unseen import collected_unseen
+from locuscore import collected_unseen
 
 
 class OverloadError(Exception):
-    """As many jobs wait as may wait."""
+    """The queue is full."""
 
 
 class Group(Protocol):
@@ -39,11 +39,11 @@ class Batcher:
 
     A batch is what arrives within `gather_seconds` of its first job, up to `max_rows` rows; what
     arrives while it is scored makes up the next one. Jobs of one batch with the same group are
-    scored in one call. If that call fails, each half is scored by itself, and so on, so that only
-    the job that is to blame fails. A job that is cancelled while it waits is dropped.
+    scored in one call. If that call fails, its halves are scored separately, and so on, so that
+    only the job at fault fails. A job that is cancelled while it waits is dropped.
 
-    Queue and thread start with the first job of a process, because threads do not follow into a
-    fork: a server that makes the application and then forks its workers has one in each.
+    Queue and thread start with the first job of a process, because a fork does not copy threads: a
+    server that makes the application and then forks its workers gets one in each.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Batcher:
 
     @property
     def is_alive(self) -> bool:
-        """Whether jobs are still being scored, or will be when there are some."""
+        """Whether jobs are scored; true before the first job, which starts the thread."""
         return not self._is_started or self._thread.is_alive()
 
     @property
@@ -110,7 +110,7 @@ class Batcher:
                 _score(group, jobs, self._unseen)
 
     def _next_batch(self) -> tuple[list[Job], bool]:
-        """Wait for a job, gather others; also whether there will be another batch."""
+        """Wait for a job and gather others; also return whether more batches may follow."""
         first = self._jobs.get()
         if first is None:
             return [], False

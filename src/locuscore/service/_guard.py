@@ -1,30 +1,24 @@
-"""What stands in front of every route: the host, the key, the number of places, the count."""
+"""What every request passes first: the checks of host and key, the limit on load, the count."""
 
 import hmac
 import ipaddress
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Collection
 
-from fastapi.responses import JSONResponse
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from locuscore.service._metrics import Metrics
 from locuscore.service._settings import Settings
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-PATHS = {"/score", "/model", "/healthz", "/metrics", "/reload", "/openapi.json"}
-OPEN = {"/healthz"}
+WITHOUT_KEY = {"/healthz"}  # those who watch whether the service lives need not know its key
 
-
-UNKNOWN = JSONResponse(
+WRONG_KEY = JSONResponse(
     {"error": "the API key is missing or wrong; send the header Authorization: Bearer <key>."},
     401,
     {"WWW-Authenticate": "Bearer"},
 )
-ELSEWHERE = JSONResponse(
+WRONG_HOST = JSONResponse(
     {
         "error": "without a key the service answers to names of its own machine only, such as "
         "localhost; list other names in Settings(hosts=...), or set a key."
@@ -37,15 +31,18 @@ OVERLOADED = JSONResponse(
 
 
 class Guard:
-    """ASGI middleware that asks for the key, sheds what is too much, and measures."""
+    """ASGI middleware that checks host and key, sheds load beyond the limit, and counts."""
 
-    def __init__(self, app: Any, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: Collection[str]
+    ) -> None:
         self.app = app
         self.key = None if settings.api_key is None else f"Bearer {settings.api_key}".encode()
         self.hosts = frozenset(host.lower() for host in settings.hosts)
         self.max_requests = settings.max_requests
         self.under_way = 0
         self.metrics = metrics
+        self.paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -62,29 +59,31 @@ class Guard:
 
         path = scope["path"]
         try:
-            if not self._is_meant(scope):
-                await ELSEWHERE(scope, receive, watched)
-            elif path not in OPEN and not self._knows(scope):
-                await UNKNOWN(scope, receive, watched)
+            if not self._is_for_us(scope):
+                await WRONG_HOST(scope, receive, watched)
+            elif path not in WITHOUT_KEY and not self._has_key(scope):
+                await WRONG_KEY(scope, receive, watched)
             elif path == "/score":
                 await self._score(scope, receive, watched)
             else:
                 await self.app(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - start
-            self.metrics.answered(path if path in PATHS else "other", status, seconds)
+            # Paths that clients make up would each become a series of Prometheus.
+            self.metrics.answered(path if path in self.paths else "other", status, seconds)
 
-    def _knows(self, scope: Scope) -> bool:
+    def _has_key(self, scope: Scope) -> bool:
         if self.key is None:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self.key)
 
-    def _is_meant(self, scope: Scope) -> bool:
-        """Whether the name that was asked for is ours, where nothing else protects us.
+    def _is_for_us(self, scope: Scope) -> bool:
+        """Whether the Host header names this machine; asked on loopback without a key only.
 
-        A web page whose name is made to point at the loopback address counts as of the same
-        origin, so its script could read the answers; but its requests carry that name.
+        A web page can have its own name point at the loopback address. To the browser the service
+        then has the origin of the page, whose script may read the answers; but its requests still
+        carry that name.
         """
         server = scope.get("server")
         if self.key is not None or server is None or not is_loopback(server[0]):
@@ -96,7 +95,7 @@ class Guard:
         return is_loopback(host) or host in self.hosts
 
     async def _score(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give the request one of the places, or shed it before any work is done for it."""
+        """Pass the request on, or refuse it before any work if too many are under way."""
         if self.under_way >= self.max_requests:
             await OVERLOADED(scope, receive, send)
             return

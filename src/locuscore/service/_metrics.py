@@ -1,4 +1,4 @@
-"""What Prometheus reads; each app counts for itself."""
+"""Counters for Prometheus, in a registry of their own: several apps may share a process."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from locuscore._scorer import Column
+from locuscore import Column
 from locuscore.service._model import Answer
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -1,4 +1,4 @@
-"""The scorer that answers, and its exchange for another."""
+"""The model in use, how it scores requests, and how a reload replaces it."""
 
 import hashlib
 import json
@@ -12,10 +12,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._archive.container import read_manifest
-from locuscore._inputs.frames import as_frame
-from locuscore._scorer import Scorer
-from locuscore.service._rows import Columns, as_kind
+from locuscore import Scorer, read_manifest
+from locuscore.service._json_rows import Columns, as_kind
 
 Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]
@@ -91,21 +89,17 @@ class ArrowRows:
 
 def columns_of(scored: Any) -> Answer:
     """Return what a scorer gives, a frame or a dict, as arrays by name."""
-    frame = as_frame(scored) if not isinstance(scored, dict) else None
-    if frame is None:
-        return dict(scored)
-    return {name: _array(frame[name]) for name in frame.columns}
-
-
-def _array(series: nw.Series[Any]) -> np.ndarray:
-    return np.asarray(series.to_numpy())
+    if isinstance(scored, dict):
+        return scored
+    frame: nw.DataFrame[Any] = nw.from_native(scored, eager_only=True)
+    return {name: frame[name].to_numpy() for name in frame.columns}
 
 
 class Store:
-    """Holds the model in use; `reload` puts the archive's present contents in its place.
+    """Holds the model in use; `reload` replaces it by the present contents of the archive.
 
-    Who has taken `current` keeps a whole model, whatever is loaded meanwhile. With a key, only
-    archives that it has signed are loaded.
+    A request takes `current` once and keeps it to its end, whatever is loaded meanwhile. With a
+    key, only archives that were signed with it are loaded.
     """
 
     def __init__(
@@ -116,7 +110,7 @@ class Store:
         self._key = key
         self._one_at_a_time = threading.Lock()
         if isinstance(source, Scorer):
-            self.current = Model(source, source._manifest())
+            self.current = Model(source, source.manifest)
         else:
             self.current = _read(Path(source), self._load, key)
 
@@ -126,7 +120,7 @@ class Store:
         return self._path is not None
 
     def reload(self) -> Model:
-        """Load the archive again; if that fails, the model in use stays."""
+        """Load the archive again; if that fails, the present model stays in use."""
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
         with self._one_at_a_time:
@@ -135,7 +129,7 @@ class Store:
 
 
 def _read(path: Path, load: Load, key: bytes | None) -> Model:
-    """Read manifest and scorer of one and the same file, though it may be replaced meanwhile."""
+    """Return scorer and manifest of the same file, even if it is replaced in between."""
     for _ in range(MOST_TRIES):
         before = path.stat()
         model = Model(load(path), read_manifest(path, key))

@@ -1,14 +1,20 @@
-"""The description of the service, with the columns of the model in use."""
+"""The description of the service, with the columns of the model in use.
 
+It is made anew for each request, because a reload may bring other columns.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 from locuscore import __version__
-from locuscore.service._arrow import CONTENT_TYPE as ARROW
+from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
+from locuscore.service._guard import WITHOUT_KEY
+from locuscore.service._json_rows import CONTENT_TYPE as JSON
+from locuscore.service._json_rows import JsonKind, json_kinds
 from locuscore.service._model import Model
-from locuscore.service._rows import KINDS, kind_name, whole_range
-from locuscore.service._settings import RefusalError, Settings
+from locuscore.service._settings import Settings
 
-ERRORS = {
+SCORE_ERRORS = {
     "400": "The body cannot be read.",
     "408": "The request was not sent to its end in time.",
     "413": "The body is too large, or has too many rows.",
@@ -17,140 +23,106 @@ ERRORS = {
     "503": "Too many requests are under way; Retry-After says when to come back.",
     "504": "No answer in time.",
 }
+HEALTH_ERRORS = {"503": "The scoring thread has stopped."}
+LOAD_ERRORS = {
+    "403": "The service has no API key.",
+    "409": "The archive cannot be loaded; the old model stays.",
+}
+TEXT, NUMBER, TRUTH = {"type": "string"}, {"type": ["number", "null"]}, {"type": "boolean"}
+PLAIN_TEXT = {"text/plain": {"schema": TEXT}}
+ARROW_STREAM = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
 def describe(model: Model, settings: Settings) -> dict[str, Any]:
     """Return the OpenAPI document."""
-    document: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {"title": "locuscore", "version": __version__, "description": model.scorer.card},
-        "paths": {
-            "/score": {"post": _score(model, settings)},
-            "/model": {"get": _get("The guarantee card and the facts of the archive.", "Model")},
-            "/healthz": {"get": _get("Whether rows can be scored.", "Health")},
-            "/metrics": {"get": _text("Counters for Prometheus.")},
-            "/openapi.json": {"get": _get("This description.", "Any")},
-            "/reload": {"post": _reload()},
-        },
-        "components": {"schemas": _schemas(model, settings)},
+    paths = {
+        "/score": {"post": _score(model, settings)},
+        "/model": {"get": _operation("The card and the facts of the archive.", _json("Model"))},
+        "/healthz": {"get": _operation("Can rows be scored?", _json("Health"), HEALTH_ERRORS)},
+        "/metrics": {"get": _operation("Counters for Prometheus.", PLAIN_TEXT)},
+        "/openapi.json": {"get": _operation("This description.", _json("Any"))},
+        "/reload": {"post": _operation("Load the archive again.", _json("Reloaded"), LOAD_ERRORS)},
     }
+    components: dict[str, Any] = {"schemas": _schemas(model, settings)}
     if settings.api_key is not None:
-        _ask_for_key(document)
-    return document
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for path in paths.keys() - WITHOUT_KEY:
+            for operation in paths[path].values():
+                operation["security"] = [{"key": []}]
+                operation["responses"]["401"] = _error("The API key is missing or wrong.")
+    info = {"title": "locuscore", "version": __version__, "description": model.scorer.card}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
 
-def _score(model: Model, settings: Settings) -> dict[str, Any]:
-    arrow = {"schema": {"type": "string", "format": "binary"}}
-    body = {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _ref("Rows"), "example": {"rows": [example(model)]}},
-            ARROW: arrow,
-        },
-    }
-    scored = {"application/json": {"schema": _ref("Scored")}, ARROW: arrow}
-    ok = {"description": "One result for each row, in order.", "content": scored}
-    errors = {status: _error(text) for status, text in ERRORS.items()}
-    return {
-        "operationId": "score",
-        "summary": "Score rows",
-        "description": (
-            "An infinite bound is null in JSON, with a flag beside it; an Arrow stream is answered "
-            f"with an Arrow stream, where it is infinite. At most {settings.max_rows} rows and "
-            f"{settings.max_body_bytes} bytes."
-        ),
-        "requestBody": body,
-        "responses": {"200": ok, **errors},
-    }
-
-
-def _get(summary: str, schema: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": _ref(schema)}}
-    answers: dict[str, Any] = {"200": {"description": summary, "content": content}}
-    if schema == "Health":
-        answers["503"] = _error("The scoring thread has stopped.")
+def _operation(
+    summary: str, content: Mapping[str, Any], errors: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    answers = {status: _error(text) for status, text in (errors or {}).items()}
+    answers["200"] = {"description": summary, "content": content}
     return {"summary": summary, "responses": answers}
 
 
-def _text(summary: str) -> dict[str, Any]:
-    content = {"text/plain": {"schema": {"type": "string"}}}
-    return {"summary": summary, "responses": {"200": {"description": summary, "content": content}}}
-
-
-def _reload() -> dict[str, Any]:
-    ok = {
-        "description": "The model now in use.",
-        "content": {"application/json": {"schema": _ref("Reloaded")}},
+def _score(model: Model, settings: Settings) -> dict[str, Any]:
+    content = _json("Rows") | ARROW_STREAM
+    content[JSON]["example"] = {"rows": [example(model)]}
+    description = (
+        "An infinite bound is null in JSON, with a flag beside it; an Arrow stream is answered "
+        f"with an Arrow stream, where it is infinite. At most {settings.max_rows} rows and "
+        f"{settings.max_body_bytes} bytes."
+    )
+    answer = _json("Scored") | ARROW_STREAM
+    return {
+        "operationId": "score",
+        "description": description,
+        "requestBody": {"required": True, "content": content},
+        **_operation("One result for each row, in order.", answer, SCORE_ERRORS),
     }
-    errors = {
-        "403": _error("The service has no API key."),
-        "409": _error("The archive cannot be loaded; the old model stays."),
-    }
-    return {"summary": "Load the archive again", "responses": {"200": ok, **errors}}
-
-
-def _ask_for_key(document: dict[str, Any]) -> None:
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path, methods in document["paths"].items():
-        for operation in methods.values():
-            if path != "/healthz":
-                operation["security"] = [{"key": []}]
-                operation["responses"]["401"] = _error("The API key is missing or wrong.")
 
 
 def _schemas(model: Model, settings: Settings) -> dict[str, Any]:
-    text = {"type": "string"}
     rows = {"type": "array", "items": _ref("Row"), "maxItems": settings.max_rows}
     scored = {"type": "array", "items": _ref("ScoredRow")}
     return {
         "Row": _row(model),
         "Rows": {**_object({"rows": rows}), "additionalProperties": False},
         "ScoredRow": _scored_row(model),
-        "Scored": _object({"model": text, "rows": scored}),
-        "Model": _object({"model": text, "card": text}),
-        "Reloaded": _object({"model": text}),
-        "Health": _object({"status": text}),
+        "Scored": _object({"model": TEXT, "rows": scored}),
+        "Model": _object({"model": TEXT, "card": TEXT}),
+        "Reloaded": _object({"model": TEXT}),
+        "Health": _object({"status": TEXT}),
         "Any": {"type": "object"},
-        "Error": _object({"error": text}),
+        "Error": _object({"error": TEXT}),
     }
 
 
 def _row(model: Model) -> dict[str, Any]:
     schema = model.scorer.schema
-    columns = {
-        str(name): _column(kind) for name, kind in zip(schema.names, schema.types, strict=True)
-    }
-    if schema.kind != "array":
-        return {**_object(columns), "additionalProperties": False, "example": example(model)}
-    n = len(columns)
-    items = next(iter(columns.values()))
-    return {
-        "type": "array",
-        "items": items,
-        "minItems": n,
-        "maxItems": n,
-        "example": example(model),
-    }
+    columns = [
+        _column(kind, name) for kind, name in zip(json_kinds(schema), schema.types, strict=True)
+    ]
+    if schema.kind == "array":
+        n = len(columns)  # all of one type
+        row = {"type": "array", "items": columns[0], "minItems": n, "maxItems": n}
+    else:
+        row = _object(dict(zip(map(str, schema.names), columns, strict=True)))
+        row["additionalProperties"] = False
+    return {**row, "example": example(model)}
 
 
-def _column(type_name: str) -> dict[str, Any]:
-    try:
-        kind = KINDS[kind_name(type_name)]
-    except RefusalError:
+def _column(kind: JsonKind | None, type_name: str) -> dict[str, Any]:
+    if kind is None:
         return {"not": {}, "description": f"{type_name}: only in an Arrow stream"}
-    low, high = whole_range(type_name)
-    limits = {} if low is None else {"minimum": low, "maximum": high}
-    return {**kind.schema, **limits, "description": f"{kind.words}; null if missing"}
+    return {**kind.schema, "description": f"{kind.words}; null if missing"}
 
 
 def _scored_row(model: Model) -> dict[str, Any]:
-    number, truth = {"type": ["number", "null"]}, {"type": "boolean"}
-    kinds = {"prediction": {}, "bound": number, "score": number, "flag": truth}  # {}: of any type
+    # A prediction is of any type: text, where it is a class.
+    kinds = {"prediction": {}, "bound": NUMBER, "score": NUMBER, "flag": TRUTH}
     columns: dict[str, Any] = {}
     for column in model.scorer.columns:
         columns[column.name] = kinds[column.role]
         if column.name in model.bounds:
-            columns[f"{column.name}_is_infinite"] = truth
+            columns[f"{column.name}_is_infinite"] = TRUTH
     return _object(columns)
 
 
@@ -159,26 +131,23 @@ def example(model: Model) -> Any:
     schema = model.scorer.schema
     encoder = model.scorer.locus.signals_.encoder
     levels = {} if encoder is None else encoder.codes_
-    values = [next(iter(levels.get(j, ())), _example(kind)) for j, kind in enumerate(schema.types)]
+    usual = [None if kind is None else kind.example for kind in json_kinds(schema)]
+    values = [next(iter(levels.get(j, ())), value) for j, value in enumerate(usual)]
     if schema.kind == "array":
         return values
     return dict(zip(map(str, schema.names), values, strict=True))
 
 
-def _example(type_name: str) -> Any:
-    try:
-        return KINDS[kind_name(type_name)].example
-    except RefusalError:
-        return None
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _error(description: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": _ref("Error")}}
-    return {"description": description, "content": content}
+    return {"description": description, "content": _json("Error")}
+
+
+def _json(name: str) -> dict[str, Any]:
+    return {JSON: {"schema": _ref(name)}}
 
 
 def _ref(name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Loads of an archive, one at a time and in a thread of their own."""
+"""Loads an archive again, one load at a time, in a thread of its own."""
 
 import threading
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from locuscore.service._model import Model
 class Reloads:
     """At most one load runs and one waits; all who ask while one runs share the next.
 
-    That one begins after they asked, so it sees the file they asked for. Neither the event loop nor
-    the threads that read large bodies wait for it.
+    The next load begins after they asked, so it sees the file they asked for. Loads have a thread
+    of their own, so that neither the event loop nor the threads that parse large bodies wait.
     """
 
     def __init__(self, load: Callable[[], Model]) -> None:

@@ -8,17 +8,19 @@ from typing import Any
 
 import uvicorn
 
-from locuscore._scorer import Scorer
+from locuscore import Scorer
 from locuscore.service._app import Service, create_app
+from locuscore.service._connection import protocol_with
 from locuscore.service._guard import is_loopback
 from locuscore.service._model import Load
-from locuscore.service._protocol import protocol_with
 from locuscore.service._settings import Settings
 
 LOOPBACK = "127.0.0.1"
-# Python's 5 ms would hold up the event loop whenever it meets the scoring thread.
+# By default a thread keeps the interpreter for 5 ms, and the event loop would wait that long
+# whenever the scoring thread has it.
 SWITCH_SECONDS = 0.0001
-# Longer than proxies keep theirs: who closes first must not be the one that is about to be asked.
+# Longer than proxies keep a connection: if the service closed first, it could do so just when the
+# proxy sends the next request.
 KEEP_ALIVE_SECONDS = 75
 
 
@@ -75,6 +77,6 @@ def configured(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
 async def _run(server: uvicorn.Server, service: Service) -> None:
     if hasattr(signal, "SIGHUP"):
         loop = asyncio.get_running_loop()
-        # What fails is in the log, and the old model stays.
+        # A load that fails is in the log, and the old model stays.
         loop.add_signal_handler(signal.SIGHUP, service.reloads.ask)
     await server.serve()

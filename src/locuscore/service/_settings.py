@@ -1,6 +1,5 @@
-"""Limits of the service, and the error that becomes an answer."""
+"""Limits and keys of the service."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from locuscore._archive.container import signing_key
@@ -18,7 +17,7 @@ class Settings:
     archive_key
         If given, only archives that were saved with this key are loaded and reloaded.
     max_body_bytes
-        Largest body; counted while it arrives.
+        Largest body, counted while it arrives.
     max_rows
         Most rows in one request.
     max_requests
@@ -28,20 +27,20 @@ class Settings:
     gather_seconds
         How long the first request of a batch waits for others.
     max_batch_rows
-        A batch takes on further requests up to so many rows.
+        A batch takes further requests until it has this many rows.
     shutdown_seconds
         How long a shutdown waits for running requests.
     max_header_bytes, max_headers
         Largest head of a request, and most headers in it; with `serve` only, as are the next two.
     receive_seconds
-        A request that is not sent by then is closed; a body has a second more for every
-        `min_bytes_per_second` that have come. An answer that is not taken is dropped likewise.
+        A connection that has not sent its request by then is closed; a body has a second more for
+        every `min_bytes_per_second` that have arrived. The same holds for reading an answer.
     min_bytes_per_second
-        Slowest body, of a request or an answer.
+        Slowest rate of a body, of a request or an answer.
     hosts
         Names in the ``Host`` header that are answered besides those of the machine itself. Without
-        a key, on a loopback address, others are refused: a web page could have a name of its own
-        point there, and read what the service says.
+        a key, on a loopback address, others are refused: a web page could have its own name point
+        there, and read the answers.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -72,18 +71,3 @@ class Settings:
             value = getattr(self, limit.name)
             if not value > 0 and not (limit.name == "gather_seconds" and value == 0):
                 raise ValueError(f"{limit.name} must be positive; got {value!r}.")
-
-
-class RefusalError(Exception):
-    """A request that is not served: a status, one sentence for the client, maybe headers."""
-
-    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None):
-        super().__init__(sentence)
-        self.status = status
-        self.headers = dict(headers or {})
-
-
-def first_line(error: BaseException) -> str:
-    """Return what an error says, in one line of bounded length."""
-    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return text if len(text) <= 500 else f"{text[:500]} ..."

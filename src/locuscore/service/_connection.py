@@ -1,7 +1,7 @@
-"""A connection before its request is whole: how large a head may be, and how slowly it may come.
+"""Limits on a connection while its request arrives: the size of the head, and the time it takes.
 
-The server below parses HTTP but limits neither: headers were kept without end, and who sent half a
-request held its connection for ever. No key has been asked for yet at this point.
+uvicorn parses HTTP but limits neither. Without this module headers pile up in memory without end,
+and a client that sends half a request holds its connection for ever, all before any key is checked.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ class LimitedProtocol(HttpToolsProtocol):
     """HTTP with a limit on the head, in bytes and in number, and on the time a request takes.
 
     A request has `receive_seconds`, and a second more for every `min_bytes_per_second` of it that
-    have come. What it has sent without naming a header or a body is counted as well, so that no
-    part of it, such as one long header, is kept beyond the limit. An answer has as long to be taken
-    as a request of its size has to be sent.
+    have arrived. Bytes that are not yet a whole header or part of a body count too, so that no
+    single long header is kept beyond the limit. A client has as long to read an answer as it has to
+    send a request of that size.
     """
 
     settings: ClassVar[Settings] = Settings()
@@ -39,7 +39,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._timer: asyncio.TimerHandle | None = None
-        self._taking: asyncio.TimerHandle | None = None  # runs while the client is behind
+        self._taking: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
         self._started = 0.0
         self._received = 0  # bytes of the request
         self._unparsed = 0  # bytes since the last header or part of a body
@@ -60,15 +60,15 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client takes its answer slower than we send it."""
+        """The client reads its answer more slowly than we send it."""
         super().pause_writing()
         n_bytes = self.transport.get_write_buffer_size()
         seconds = self.settings.receive_seconds + n_bytes / self.settings.min_bytes_per_second
-        # Closed, the connection would wait for the client, and keep the answer.
+        # Not `close`, which would keep the answer until the client has read it.
         self._taking = self.loop.call_later(seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has taken nearly all of it."""
+        """The client has read nearly all of it."""
         self._taken()
         super().resume_writing()
 
@@ -82,14 +82,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(*TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, or what we do not want to."""
+        """Answer a request that cannot be parsed, or whose head is too large."""
         if self._is_too_large:
             self._refuse(*TOO_LARGE)
         else:
             super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request, maybe right after the one before."""
+        """The first byte of a request, perhaps in one packet with the request before."""
         self._expect()
         self._head_bytes, self._is_head = 0, True
         super().on_message_begin()
@@ -100,7 +100,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, also those after a body."""
+        """One header, or one of the trailers after a body."""
         self._unparsed = 0
         self._count(len(name) + len(value))
         if len(self.headers) >= self.settings.max_headers:
@@ -119,12 +119,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole; how long the answer takes is not the client's fault."""
+        """The request is complete; the client is not to blame for the time the answer takes."""
         self._unparsed = 0
         self._arrived()
         super().on_message_complete()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
-            # Answered before its body came, which stopped the clock of an idle connection.
+            # Answered before its body arrived, and the body stopped uvicorn's timer for idle
+            # connections.
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -152,13 +153,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._taking = None
 
     def _is_late(self) -> None:
-        """Hang up, unless the client was quick enough so far or waits for us."""
+        """Hang up, unless the client has been quick enough so far, or waits for our answer."""
         self._timer = None
         if self.transport.is_closing():
             return
         is_answering = self.cycle is not None and not self.cycle.response_complete
         if is_answering and not self.cycle.more_body:
-            return  # the request is whole, and what came after it can wait
+            return  # the request is complete, and what follows it can wait
         allowed = self.settings.receive_seconds
         if is_answering:
             allowed += self._received / self.settings.min_bytes_per_second
@@ -168,7 +169,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self._is_head and self._received:
             self._refuse(*TOO_SLOW)
         else:
-            self.transport.close()  # an application that reads the body is told
+            self.transport.close()  # an application that reads the body sees a disconnect
 
     def _refuse(self, status: str, sentence: str) -> None:
         content = f'{{"error": "{sentence.format(self.settings)}"}}'

@@ -1,6 +1,5 @@
 """Rows as JSON: from a request to the kind of rows a model was fitted on, and back."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -11,16 +10,18 @@ import narwhals as nw
 import numpy as np
 from pydantic_core import from_json
 
-from locuscore._inputs.schema import Schema
+from locuscore import Schema
 from locuscore._protocols import Rows
-from locuscore.service._settings import RefusalError
+from locuscore._shared.json_values import to_json
+from locuscore.service._refusal import RefusalError
 
+CONTENT_TYPE = "application/json"
 Columns = list[list[Any]]  # one list of values for each column of the schema
 LONGEST_SECONDS = 1e11
 
 
 @dataclass(frozen=True)
-class Kind:
+class JsonKind:
     """What a column takes: in words, as JSON schema, as a check that returns the value or raises.
 
     `None` is never checked: null is a missing value in every column.
@@ -32,28 +33,32 @@ class Kind:
     example: Any
 
 
+def _of(value: Any, *types: type) -> Any:
+    if type(value) not in types:  # not isinstance: a truth value is no number
+        raise TypeError
+    return value
+
+
 def _number(value: Any) -> float:
-    number = float(_of(value, int, float))
+    number = value if type(value) is float else float(_of(value, int))
     if not isfinite(number):
         raise ValueError
     return number
 
 
 def _whole(value: Any) -> int:
-    number = _of(value, int, float)
-    if number != int(number):
+    number = value if type(value) is int else int(_of(value, float))
+    if number != value:
         raise ValueError
-    return int(number)
-
-
-def _of(value: Any, *types: type) -> Any:
-    if type(value) not in types:  # a truth value is no number
-        raise TypeError
-    return value
+    return number
 
 
 def _scalar(value: Any) -> Any:
     return _number(value) if type(value) is float else _of(value, str, int, bool)
+
+
+def _date(value: Any) -> date:
+    return date.fromisoformat(_of(value, str))
 
 
 def _naive(value: Any) -> datetime:
@@ -81,56 +86,60 @@ def _nullable(*types: str, **more: Any) -> dict[str, Any]:
     return {"type": [*types, "null"], **more}
 
 
+def _integer(type_name: str) -> JsonKind:
+    low, high = int(np.iinfo(type_name).min), int(np.iinfo(type_name).max)
+
+    def check(value: Any) -> int:
+        number = _whole(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    schema = _nullable("integer", minimum=low, maximum=high)
+    return JsonKind("whole numbers", schema, check, 1)
+
+
 _TEXT = _nullable("string")
 _ANY = _nullable("string", "number", "boolean")
 _SECONDS = _nullable("number", minimum=-LONGEST_SECONDS, maximum=LONGEST_SECONDS)
+_NUMBER = JsonKind("numbers", _nullable("number"), _number, 0.5)
+_OBJECT = JsonKind("text, numbers, true or false", _ANY, _scalar, "text")
+# By the kind of the column; what is missing here, such as lists, only an Arrow stream can carry.
 KINDS = {
-    "number": Kind("numbers", _nullable("number"), _number, 0.5),
-    "whole": Kind("whole numbers", _nullable("integer"), _whole, 1),
-    "truth": Kind("true or false", _nullable("boolean"), lambda v: _of(v, bool), True),
-    "text": Kind("text", _TEXT, lambda v: _of(v, str), "text"),
-    "category": Kind("the name of a category", _ANY, _scalar, "text"),
-    "any": Kind("text, numbers, true or false", _ANY, _scalar, "text"),
-    "date": Kind(
-        "dates such as 2024-01-31", _TEXT, lambda v: date.fromisoformat(_of(v, str)), "2024-01-31"
-    ),
-    "time": Kind(
+    "float": _NUMBER,
+    "decimal": _NUMBER,
+    "integer": JsonKind("whole numbers", _nullable("integer"), _whole, 1),
+    "truth": JsonKind("true or false", _nullable("boolean"), lambda v: _of(v, bool), True),
+    "text": JsonKind("text", _TEXT, lambda v: _of(v, str), "text"),
+    "category": JsonKind("the name of a category", _ANY, _scalar, "text"),
+    "object": _OBJECT,
+    "unknown": _OBJECT,
+    "date": JsonKind("dates such as 2024-01-31", _TEXT, _date, "2024-01-31"),
+    "time": JsonKind(
         "times without a zone, such as 2024-01-31T12:00:00", _TEXT, _naive, "2024-01-31T12:00:00"
     ),
-    "zoned": Kind(
+    "zoned time": JsonKind(
         "times with a zone, such as 2024-01-31T12:00:00Z", _TEXT, _aware, "2024-01-31T12:00:00Z"
     ),
-    "duration": Kind("seconds", _SECONDS, _seconds, 1.5),
+    "duration": JsonKind("seconds", _SECONDS, _seconds, 1.5),
 }
-# Names of types, of narwhals and of numpy, and what they are here; the first that fits counts.
-_NAMES = [
-    (r"(?i)float|Decimal", "number"),
-    (r"(?i)u?int", "whole"),
-    (r"(?i)bool", "truth"),
-    (r"String|[<>|=]?[US]\d", "text"),
-    (r"Categorical|Enum", "category"),
-    (r"Datetime.*time_zone='", "zoned"),
-    (r"(?i)datetime", "time"),
-    (r"(?i)duration|timedelta", "duration"),
-    (r"Date", "date"),
-    (r"(?i)object|unknown", "any"),
-]
+INTEGERS = {
+    name: _integer(name) for bits in (8, 16, 32, 64) for name in (f"int{bits}", f"uint{bits}")
+}
 
 
-def kind_name(type_name: str) -> str:
-    """Return the kind of a column from the name of its type in the schema."""
-    for pattern, kind in _NAMES:
-        if re.match(pattern, type_name):
-            return kind
-    raise RefusalError(
-        422, f"a column of type {type_name} cannot be sent as JSON; send an Arrow stream."
-    )
+def json_kinds(schema: Schema) -> list[JsonKind | None]:
+    """Return how each column is sent as JSON; None where it cannot be."""
+    columns = zip(schema.types, schema.kinds, strict=True)
+    return [INTEGERS.get(name.lower(), KINDS.get(kind.value)) for name, kind in columns]
 
 
 def parse_rows(body: bytes, schema: Schema, max_rows: int) -> tuple[Columns, int]:
     """Return the columns of a request, each value checked, and their number of rows."""
     _check_counts(body, max_rows, len(schema.names))
     try:
+        # Stricter than the standard library: UTF-8 only, no half of a surrogate pair, no NaN. And
+        # answering 10,000 rows takes about a third less processor time.
         content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         sentence = f"the body is no JSON ({error}); a missing value is null, not NaN."
@@ -141,15 +150,16 @@ def parse_rows(body: bytes, schema: Schema, max_rows: int) -> tuple[Columns, int
     if len(rows) > max_rows:
         raise RefusalError(413, f"{len(rows)} rows are too many; at most {max_rows} are taken.")
     listed = _listed(rows, schema) if schema.kind == "array" else _named(rows, schema)
-    columns = zip(schema.names, schema.types, listed, strict=True)
-    return [_checked(str(name), kind, values) for name, kind, values in columns], len(rows)
+    columns = zip(schema.names, schema.types, json_kinds(schema), listed, strict=True)
+    return [_checked(*column) for column in columns], len(rows)
 
 
 def _check_counts(body: bytes, max_rows: int, width: int) -> None:
-    """Refuse more rows or values than are taken before any is parsed: that would hold up others.
+    """Refuse too many rows or values before any is parsed, which would hold up other requests.
 
-    A row opens one bracket, and has a comma after each value but the very last; brackets and commas
-    inside text are not counted, which is looked into only where they would matter.
+    A row opens one bracket, and each value but the very last is followed by a comma. Brackets and
+    commas inside text do not count; taking text out is slow, so it is done only for a body that
+    would otherwise be refused.
     """
     for is_exact in (False, True):
         text = _without_text(body) if is_exact else body
@@ -165,7 +175,7 @@ def _check_counts(body: bytes, max_rows: int, width: int) -> None:
 
 
 def _without_text(body: bytes) -> bytes:
-    """Return what is outside of quotation marks; an escaped one is none."""
+    """Return what is outside of quotation marks; escaped ones do not count."""
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     data = np.frombuffer(plain, dtype=np.uint8)
     is_inside = np.bitwise_xor.accumulate(data == ord('"'))
@@ -195,99 +205,94 @@ def _listed(rows: Sequence[Any], schema: Schema) -> Columns:
     return [[row[j] for row in rows] for j in range(width)]
 
 
-def _checked(name: str, type_name: str, values: list[Any]) -> list[Any]:
-    kind = KINDS[kind_name(type_name)]
-    low, high = whole_range(type_name)
-    checked = []
-    for i, value in enumerate(values):
-        try:
-            good = None if value is None else kind.check(value)
-            if low is not None and good is not None and not low <= good <= high:
-                raise ValueError
-        except (TypeError, ValueError, OverflowError):
-            shown = repr(value)[:40]
-            raise RefusalError(
-                422, f"column {name!r} takes {kind.words}; row {i} has {shown}."
-            ) from None
-        checked.append(good)
+def _checked(name: Any, type_name: str, kind: JsonKind | None, values: list[Any]) -> list[Any]:
+    if kind is None:
+        raise RefusalError(
+            422, f"a column of type {type_name} cannot be sent as JSON; send an Arrow stream."
+        )
+    checked: list[Any] = []
+    try:
+        for value in values:
+            checked.append(None if value is None else kind.check(value))
+    except (TypeError, ValueError, OverflowError):
+        i = len(checked)
+        sentence = f"column {str(name)!r} takes {kind.words}; row {i} has {values[i]!r:.40}."
+        raise RefusalError(422, sentence) from None
     return checked
-
-
-def whole_range(type_name: str) -> tuple[Any, Any]:
-    """Smallest and largest value of a type of whole numbers, else nothing."""
-    if not re.fullmatch(r"(?i)u?int(8|16|32|64)", type_name):
-        return None, None
-    info = np.iinfo(type_name.lower())
-    return int(info.min), int(info.max)
 
 
 def as_kind(schema: Schema, columns: Columns) -> Rows:
     """Return checked columns as the kind of rows that `fit` has seen."""
     if schema.kind == "array":
-        return _array(schema.types[0], columns)
+        return _array(schema.kinds[0].value, schema.types[0], columns)
     backend: Any = schema.kind if schema.kind in ("pandas", "polars") else "pyarrow"
+    parts = zip(schema.names, schema.kinds, schema.types, columns, strict=True)
     series = {
-        name: _series(str(name), type_name, values, backend)
-        for name, type_name, values in zip(schema.names, schema.types, columns, strict=True)
+        name: _series(str(name), kind.value, type_name, values, backend)
+        for name, kind, type_name, values in parts
     }
     return schema.conform(nw.from_dict(series, backend=backend).to_native())
 
 
-def _array(type_name: str, columns: Columns) -> np.ndarray:
+def _array(kind: str, type_name: str, columns: Columns) -> np.ndarray:
     values: Any = [list(row) for row in zip(*columns, strict=True)]
     shape = (len(columns[0]), len(columns))
-    kind = kind_name(type_name)
     if kind in ("time", "duration"):
-        parts = [_plain(kind, type_name, column) for column in columns]
+        parts = [_column_array(kind, type_name, column) for column in columns]
         return np.column_stack(parts).astype(type_name)
     has_gaps = any(None in column for column in columns)
-    if kind in ("number", "whole") or (kind == "truth" and has_gaps):
-        wanted = np.float64 if has_gaps and kind != "number" else np.dtype(type_name)
-        return np.array(values, dtype=wanted).reshape(shape)
-    dtype = np.dtype(object) if has_gaps or kind == "any" else np.dtype(type_name).type
+    if kind == "float":
+        dtype: Any = type_name
+    elif kind == "integer" or (kind == "truth" and has_gaps):
+        dtype = np.float64 if has_gaps else type_name  # NaN is the only gap such arrays can have
+    else:
+        # Of text the type without its length, so that longer text than in fit is not cut.
+        dtype = object if has_gaps or kind == "object" else np.dtype(type_name).type
     return np.array(values, dtype=dtype).reshape(shape)
 
 
-def _series(name: str, type_name: str, values: list[Any], backend: Any) -> nw.Series[Any]:
-    kind = kind_name(type_name)
-    if backend == "pandas" or kind in ("date", "time", "zoned", "duration", "category", "any"):
-        found = nw.new_series(name, _plain(kind, type_name, values), backend=backend)
+def _series(
+    name: str, kind: str, type_name: str, values: list[Any], backend: Any
+) -> nw.Series[Any]:
+    is_direct = kind in ("float", "decimal", "integer", "truth", "text")
+    if backend == "pandas" or not is_direct:
+        found = nw.new_series(name, _column_array(kind, type_name, values), backend=backend)
     else:
-        dtype = getattr(nw, type_name) if hasattr(nw, type_name) else nw.Float64
-        found = nw.new_series(name, values, dtype, backend=backend)
+        found = nw.new_series(name, values, getattr(nw, type_name, nw.Float64), backend=backend)
     if kind == "category":
         return found.cast(nw.Categorical)
-    if kind == "zoned":
+    if kind == "zoned time":
         return found.dt.replace_time_zone("UTC")  # `conform` moves it to the zone of `fit`
     return found
 
 
-def _plain(kind: str, type_name: str, values: list[Any]) -> Any:
-    """Return values as an array, or as a list where a library reads missing text only so."""
-    units = {"date": "D", "time": "us", "zoned": "us"}
+def _column_array(kind: str, type_name: str, values: list[Any]) -> np.ndarray:
+    """Return the values of one column as an array, of objects where no other type can hold them."""
+    units = {"date": "D", "time": "us", "zoned time": "us"}
     if kind in units:
         return np.array(values, dtype=f"datetime64[{units[kind]}]")
     if kind == "duration":
-        whole = [None if v is None else round(v * 1e6) for v in values]
-        return np.array(whole, dtype="timedelta64[us]")
+        microseconds = [None if v is None else round(v * 1e6) for v in values]
+        return np.array(microseconds, dtype="timedelta64[us]")
     has_gaps = None in values
-    if kind == "number" or (kind == "whole" and has_gaps):
+    if kind in ("float", "decimal") or (kind == "integer" and has_gaps):
         return np.array(values, dtype="float32" if type_name == "Float32" else np.float64)
-    if kind == "whole" or (kind == "truth" and not has_gaps):
-        return np.array(values, dtype={"Boolean": "bool"}.get(type_name, type_name.lower()))
+    if kind == "integer":
+        return np.array(values, dtype=type_name.lower())
+    if kind == "truth" and not has_gaps:
+        return np.array(values, dtype=bool)
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
 
 
 def scored_rows(columns: Mapping[str, np.ndarray], bounds: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one object for each row; what JSON cannot say is null, with a flag beside a bound."""
+    """Return one object for each row; NaN and infinity are null, with a flag beside each bound."""
     out: dict[str, list[Any]] = {}
     for name, values in columns.items():
-        listed = values.tolist()
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            listed = [value if isfinite(value) else None for value in listed]
-        out[name] = listed
+        # One look at the whole column spares most columns a look at each value.
+        is_plain = values.dtype.kind != "f" or np.isfinite(values).all()
+        out[name] = values.tolist() if is_plain else to_json(values, lambda number: None)
         if name in bounds:
             out[f"{name}_is_infinite"] = np.isinf(values).tolist()
     return [dict(zip(out, row, strict=True)) for row in zip(*out.values(), strict=True)]

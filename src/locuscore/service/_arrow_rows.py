@@ -1,16 +1,24 @@
-"""Arrow streams from strangers: checked before they are decoded, and before they are scored."""
+"""Arrow streams from strangers: checked before they are decoded, and before they are scored.
+
+pyarrow reads a stream as what it claims to be. A few kilobytes can claim gigabytes: buffers that
+expand when they are decompressed, one buffer that many columns share, a long text that millions of
+codes repeat. And offsets or codes that point outside of their buffer are followed into memory that
+belongs to something else. So compression is refused before anything is decoded, and types, offsets
+and sizes are checked before anything is scored.
+"""
 
 import struct
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from locuscore.service._settings import RefusalError
+from locuscore.service._refusal import RefusalError
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
-# Places of fields in Arrow's format: in a message, in a dictionary, in a record batch.
+# Positions of fields in Arrow's flatbuffers: of the header in a message, of the data in a
+# dictionary, of the compression in a record batch.
 HEADER, DICTIONARY_DATA, COMPRESSION = 2, 1, 3
-MOST_REPEATED = 16  # codes are shorter than the text they stand for, within reason
+MOST_REPEATED = 16  # text that codes repeat may be so many times as long as the body
 PLAIN = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -26,7 +34,7 @@ PLAIN = (
 
 
 def read_table(body: bytes, max_rows: int) -> pa.Table:
-    """Return the table of an IPC stream; raises `RefusalError` for all that is no plain table."""
+    """Return the table of an IPC stream; raises `RefusalError` if it is not a plain table."""
     try:
         _check_uncompressed(body)
         table = pa.ipc.open_stream(body).read_all()
@@ -35,7 +43,8 @@ def read_table(body: bytes, max_rows: int) -> pa.Table:
                 413, f"{table.num_rows} rows are too many; at most {max_rows} are taken."
             )
         _check_types(table)
-        table.validate(full=True)  # offsets and codes are followed without looking later on
+        # Without `full` only lengths are compared; nobody after us checks offsets and codes.
+        table.validate(full=True)
         _check_size(table, len(body))
     except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
         raise RefusalError(400, f"the body is no Arrow stream ({type(error).__name__}).") from None
@@ -60,7 +69,7 @@ def _check_types(table: pa.Table) -> None:
 
 
 def _check_size(table: pa.Table, size: int) -> None:
-    """Nothing may be larger decoded than it was sent: no shared buffers, no repeated long text."""
+    """Refuse rows that are larger than the body: shared buffers, or long text repeated by codes."""
     decoded = 0
     for column in table.columns:
         is_dictionary = pa.types.is_dictionary(column.type)
@@ -76,7 +85,11 @@ def _check_size(table: pa.Table, size: int) -> None:
 
 
 def _check_uncompressed(body: bytes) -> None:
-    """Refuse compressed buffers before anything is decoded: they could expand without limit."""
+    """Refuse compressed buffers before anything is decoded: they could expand without limit.
+
+    pyarrow decompresses while it reads and has no limit to set, and its messages do not tell
+    whether they are compressed. Their metadata does: one field of a flatbuffer, found below.
+    """
     for message in pa.ipc.MessageReader.open_stream(body):
         if message.type not in ("record batch", "dictionary"):
             continue

@@ -1,0 +1,15 @@
+"""The error that becomes an answer, and one-line versions of other errors."""
+
+from starlette.exceptions import HTTPException
+
+LONGEST_LINE = 500
+
+
+class RefusalError(HTTPException):
+    """A request that is not served: a status, one sentence for the client, maybe headers."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says, in one line of bounded length."""
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} ..."
