@@ -13,6 +13,7 @@ from locuscore.draws import (
     GridDraws,
     MixtureDraws,
     NormalDraws,
+    RankedDraws,
     ShapeDraws,
     StackedDraws,
     StepDraws,
@@ -363,8 +364,12 @@ def test_envelope_gives_up_on_trials_in_time(rng, monkeypatch):
 
 
 def test_closed_forms_have_no_envelope_of_their_own(rng):
-    draws = NormalDraws(np.zeros((2, 3)), np.ones((2, 3)))
-    assert envelope(draws, np.ones(2, dtype=int)) is draws
+    draws = NormalDraws(rng.normal(size=(2, 3)), np.ones((2, 3)))
+    law, level, z = envelope(draws, np.array([1, 2])), np.full((2, 1), 0.1), np.zeros((2, 1))
+    assert type(law) is RankedDraws
+    for values, stack in ((law.sf(z), draws.sf(z)), (law.isf(level), draws.isf(level))):
+        ordered = np.sort(stack, axis=1)
+        assert_close(values[:, 0], [ordered[0, -1], ordered[1, -2]])
     assert joint_isf(draws, np.full((2, 4), 0.1)) is None
     moved = TransformedDraws(draws, np.log1p, np.expm1)
     assert joint_isf(moved, np.full((2, 4), 0.1)) is None

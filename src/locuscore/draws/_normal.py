@@ -7,14 +7,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.numeric import LARGEST_BELOW_ONE, invert_smooth, kth_largest
+from locuscore.draws._base import Draws, RankedDraws
+from locuscore.draws._inversion import LARGEST_BELOW_ONE, kth_largest
+from locuscore.draws._smooth_inversion import invert_smooth
 
 MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
 FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
 
 
 @dataclass(frozen=True)
-class NormalDraws:
+class NormalDraws(Draws):
     """Normal laws: `location` and `scale`, each (n, S)."""
 
     location: FloatArray
@@ -24,15 +26,19 @@ class NormalDraws:
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return 2 * self.shape[1]
+
     def sf(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # the largest floats stand for infinity
             return ndtr((self.location - z) / self.scale)
 
     def isf(self, level: FloatArray) -> FloatArray:
         # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
         return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
 
-    def moved(self, offset: float, factor: float) -> "NormalDraws":
+    def affine(self, offset: float, factor: float) -> "NormalDraws":
         """Laws of ``offset + factor * Z``; factor is positive."""
         return NormalDraws(offset + factor * self.location, factor * self.scale)
 
@@ -45,7 +51,7 @@ class NormalDraws:
 
 
 @dataclass(frozen=True)
-class MixtureDraws:
+class MixtureDraws(Draws):
     """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
 
     The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
@@ -62,6 +68,10 @@ class MixtureDraws:
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return 3 * self.location.shape[1] * self.location.shape[2]
+
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
             standard = self.location - np.asarray(z)[:, :, None]
@@ -74,11 +84,14 @@ class MixtureDraws:
         level = np.broadcast_to(level, self.shape)
         return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
 
-    def joint_isf(self, level: FloatArray) -> FloatArray | None:
-        """Inverses at m levels per row of a stack of one."""
-        return self._inverses(level) if self.shape[1] == 1 else None
+    @property
+    def inverts_jointly(self) -> bool:
+        return self.shape[1] == 1
 
-    def moved(self, offset: float, factor: float) -> "MixtureDraws":
+    def joint_isf(self, level: FloatArray) -> FloatArray:
+        return self._inverses(np.broadcast_to(level, (self.shape[0], level.shape[-1])))
+
+    def affine(self, offset: float, factor: float) -> "MixtureDraws":
         """Laws of ``offset + factor * Z``; factor is positive."""
         location, scale = offset + factor * self.location, factor * self.scale
         return MixtureDraws(self.weight, location, scale, self.repeats)
@@ -171,25 +184,25 @@ class MixtureDraws:
 
 
 @dataclass(frozen=True)
-class EnvelopeDraws:
-    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,)."""
+class EnvelopeDraws(RankedDraws):
+    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,).
+
+    A mixture costs a search to invert, so that of one draw is searched for, not those of all.
+    """
 
     draws: MixtureDraws
-    rank: IntArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.draws.shape[0], 1)
-
-    def sf(self, z: FloatArray) -> FloatArray:
-        return kth_largest(self.draws.sf(z), self.rank)
 
     def isf(self, level: FloatArray) -> FloatArray:
         return self.joint_isf(np.broadcast_to(level, self.shape))
 
+    @property
+    def inverts_jointly(self) -> bool:
+        return True
+
     def joint_isf(self, level: FloatArray) -> FloatArray:
-        """Inverses at m levels per row; every third level corrects the guesses for the others."""
+        """Inverses at m levels; every third level corrects the guesses for the others."""
         n, n_draws = self.draws.shape
+        level = np.broadcast_to(level, (n, level.shape[-1]))
         centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
         order = np.argsort(level, axis=1)
         level = np.take_along_axis(level, order, axis=1)
