@@ -6,7 +6,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from locuscore._protocols import FloatArray, IntArray, LossDraws
+from locuscore._protocols import FloatArray, LossDraws
 from locuscore.draws import Draws, average, envelope, estimate
 from locuscore.draws._inversion import decreasing_in_level, raise_until_below
 
@@ -82,8 +82,7 @@ class LossDistribution:
 
     def isf(self, level: FloatArray | float) -> FloatArray:
         """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
-        levels = self._levels(level)
-        bound = self._attainable(self._isf(levels))
+        bound = self._attainable(self._isf(self._levels(level)))
         return bound[:, 0] if np.ndim(level) < 2 else bound
 
     def estimate(self) -> "LossDistribution":
@@ -107,24 +106,23 @@ class LossDistribution:
         Less a margin for rounding, without which one calibration row in 300 would miss the bound
         at its own level.
         """
+        # P(Z >= z) is P(Z > the float below z): no loss lies between.
         below = np.nextafter(np.asarray(z, dtype=np.float64), -np.inf)
         return self.sf(below) * (1.0 - ROUNDING)
 
     @cached_property
     def _reduced(self) -> Draws:
         """The draws as one law per row."""
-        return average(self.draws) if self.gamma is None else envelope(self.draws, self._rank)
-
-    @cached_property
-    def _rank(self) -> IntArray:
-        n, n_draws = self.draws.shape
         if self.gamma is None:
-            return np.ones(n, dtype=np.int64)
-        return np.maximum(1, np.ceil(self.gamma * n_draws)).astype(np.int64)
+            return average(self.draws)
+        # Ranks from the top: a small gamma takes one of the heaviest tails, so a high bound.
+        rank = np.maximum(1, np.ceil(self.gamma * self.draws.shape[1])).astype(np.int64)
+        return envelope(self.draws, rank)
 
     def _columnwise(
         self, function: Callable[[FloatArray], FloatArray], argument: FloatArray | float
     ) -> FloatArray:
+        # One column at a time bounds memory: laws of many points compare each with the argument.
         full = self._per_row(argument)
         columns = [function(full[:, [j]]) for j in range(full.shape[1])]
         values = np.hstack(columns) if columns else np.empty(full.shape)
@@ -191,6 +189,7 @@ class LossDistribution:
         """The largest loss that can occur and is not above each bound."""
         points = self.support.points
         if points is not None:
+            # Rounded down: between two attainable losses nothing can happen.
             below = np.searchsorted(points, bound, side="right") - 1
             return points[np.maximum(below, 0)]
         return np.clip(bound, self.support.low, self.support.high)

@@ -44,9 +44,11 @@ class TransformedDraws(Draws):
 
     def _back(self, inner: FloatArray) -> FloatArray:
         """Transform back without falling short of `inner` by rounding or overflow."""
+        # Minus infinity would be no answer: far below, the lowest float stands for it.
         value = np.maximum(self.backward(inner), np.finfo(np.float64).min)
         with np.errstate(over="ignore"):
             step = np.spacing(np.abs(value))
+        # `inner` has survival below its level, so every place that maps to it or beyond has too.
         for _ in range(60):
             short = (self.forward(value) < inner) & np.isfinite(value)
             if not short.any():
@@ -121,6 +123,7 @@ class WeightedDraws(Draws):
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
+        # Below all of the parts' inverses the mixture has the level, above all of them it has not.
         ends = self._each("isf", level)
         return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0), self._next_jump)
 
@@ -162,6 +165,7 @@ def _cycled(
     values = np.asarray(values)
     if values.ndim < 2 or values.shape[1] == 1:  # one argument for all draws: evaluate once
         return function(values)[:, np.arange(n_draws) % width]
+    # Its draws meet the first `width` arguments, then the next ones; the last round is padded.
     rounds = -(-n_draws // width)
     padded = values[:, np.arange(rounds * width) % n_draws]
     blocks = np.split(padded, rounds, axis=1)

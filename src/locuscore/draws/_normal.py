@@ -82,6 +82,7 @@ class MixtureDraws(Draws):
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
+        # Every draw of every row is a law of its own to the search.
         return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
 
     @property
@@ -102,6 +103,7 @@ class MixtureDraws(Draws):
         weight, location, scale = (
             part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
         )
+        # Draws are versions of the same components, so a kind merges across all of them.
         return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
 
     def envelope(self, rank: IntArray) -> "EnvelopeDraws":
@@ -123,6 +125,7 @@ class MixtureDraws(Draws):
     def _inverses(self, level: FloatArray) -> FloatArray:
         """Inverses at m levels of each law, (laws, m)."""
         out = np.empty(level.shape)
+        # About ten numbers are kept per law and level while they are searched for.
         size = max(1, FLOATS_AT_ONCE // (10 * level.shape[1]))
         for start in range(0, len(level), size):
             part = slice(start, start + size)
@@ -145,6 +148,7 @@ class MixtureDraws(Draws):
         """Places below and above the inverses of all components."""
         location, scale = self._flat.location[:, 0], self._flat.scale[:, 0]
         q = -ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # Which scale reaches farther depends on the sign of q.
         smallest, largest = (f(scale, axis=1, keepdims=True) * q for f in (np.min, np.max))
         low = location.min(axis=1, keepdims=True) + np.minimum(smallest, largest)
         return low, location.max(axis=1, keepdims=True) + np.maximum(smallest, largest)
@@ -152,6 +156,7 @@ class MixtureDraws(Draws):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of each law, (laws, 1)."""
         laws = self._flat
+        # As many versions as components: a single kind, merged into one.
         merged = MixtureDraws(
             laws.weight, laws.location, laws.scale, laws.weight.shape[2]
         )._merged()
@@ -165,6 +170,7 @@ class MixtureDraws(Draws):
             part.reshape(shape) for part in (self.weight, self.location, self.scale)
         )
         total = weight.sum(axis=1, keepdims=True)
+        # A kind without weight has no moments; any will do, as long as they are numbers.
         share = weight / np.where(total > 0, total, 1.0)
         centre = np.einsum("nrk,nrk->nk", share, location)[:, None]
         variance = np.einsum("nrk,nrk->nk", share, (location - centre) ** 2 + scale**2)[:, None]
@@ -173,9 +179,11 @@ class MixtureDraws(Draws):
     def _start(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A guess of the inverse, and how fast it grows with the normal quantile."""
         q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # Nothing to merge, or all into one: the normal law with the same moments is the guess.
         if self.repeats in (1, self.location.shape[2]):
             centre, spread = self._moments()
             return centre - spread * q, np.broadcast_to(spread, level.shape)
+        # The merged law is cheap to invert; twice, so that its slope comes along.
         nearby = np.minimum(ndtr(q + 0.05), LARGEST_BELOW_ONE)
         both = self._merged()._inverses(np.hstack([level, nearby]))
         guess, beside = np.hsplit(both, 2)
@@ -204,11 +212,14 @@ class EnvelopeDraws(RankedDraws):
         n, n_draws = self.draws.shape
         level = np.broadcast_to(level, (n, level.shape[-1]))
         centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
+        # Neighbouring levels have neighbouring inverses, so they are solved in order.
         order = np.argsort(level, axis=1)
         level = np.take_along_axis(level, order, axis=1)
         q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # The rank-th largest of normal quantiles is right but for the shape of the mixtures.
         guess = np.hstack([kth_largest(centre - spread * t[:, None], self.rank) for t in q.T])
         solved, out = self._solve(level[:, ::3], guess[:, ::3]), np.empty(level.shape)
+        # What the guess was off by changes slowly with the level. Level 0 has inf - inf there.
         with np.errstate(invalid="ignore"):
             shift = np.nan_to_num(solved - guess[:, ::3])
         rest = np.flatnonzero(np.arange(level.shape[1]) % 3)
@@ -241,6 +252,7 @@ class EnvelopeDraws(RankedDraws):
             laws = self.draws._flat._take(rows * n_draws + following)
             answer[pair] = laws._inverses(at[pair, None])[:, 0]
         else:
+            # Where two draws cross at the answer the trials may alternate: invert all draws.
             rows = pair // level.shape[1]
             inverses = self.draws._take(rows).isf(at[pair, None])
             answer[pair] = kth_largest(inverses, self.rank[rows])[:, 0]

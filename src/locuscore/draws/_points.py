@@ -58,6 +58,7 @@ class StepDraws(Draws):
 
     def sf(self, z: FloatArray) -> FloatArray:
         above = self._count_above(np.asarray(z))
+        # Beyond `top` no point is left, and the tail that all draws share takes over.
         excess = z - self.top[:, None]
         beyond = self.tail_mass * power_tail(excess, self.scale[:, None])
         return np.where(excess >= 0, beyond, self._survival_by_count[above])
@@ -66,6 +67,7 @@ class StepDraws(Draws):
         level = np.atleast_2d(level)  # one for all draws is looked up once
         count = np.searchsorted(self._survival_by_count, level, side="left")
         m = self.points.shape[2]
+        # `count` points above keep survival at the level; at the lowest of them it drops below.
         index = np.clip(m - count, 0, m - 1)[:, :, None]
         step = np.take_along_axis(self._sorted(), index, axis=2)[:, :, 0]
         with np.errstate(divide="ignore"):
@@ -116,11 +118,13 @@ class StepDraws(Draws):
         m = self.points.shape[2]
         if not self._in_order or m < FEWEST_TO_SEARCH:
             return _count(self.points > z[:, :, None])
+        # Halving on all draws at once, where np.searchsorted takes one sorted array.
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
         before = np.arange(upto.size).reshape(self.shape) * m - 1
         step = 1 << (m.bit_length() - 1)
         while step:
             trial = upto + step
+            # Beyond the end any point will do: `trial <= m` refuses it.
             value = self._sorted().take(before + np.minimum(trial, m))
             upto = np.where((trial <= m) & (value <= z), trial, upto)
             step //= 2
@@ -159,7 +163,7 @@ class ShapeDraws(Draws):
         return self.shape[1]
 
     def sf(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # the largest floats stand for infinity
             ratio = z / self.scale
         # The float just below zero must stay below it, or the tail at zero loses its atom.
         ratio = np.where((ratio == 0) & (z < 0), -SMALLEST_FLOAT, ratio)
@@ -171,6 +175,7 @@ class ShapeDraws(Draws):
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
         m = len(self.shape_points)
+        # Survival by the number of points above, rounded as `sf` rounds it.
         count = np.searchsorted((np.arange(m + 1) + 1.0) / (m + 1), level, side="left")
         step = self.shape_points[np.clip(m - count, 0, m - 1)]
         share = np.minimum(level * (m + 1), 1.0)
@@ -206,6 +211,7 @@ class GridDraws(Draws):
         q_low = np.take_along_axis(self.quantiles, index - 1, axis=2)[:, :, 0]
         q_high = np.take_along_axis(self.quantiles, index, axis=2)[:, :, 0]
         s_low, s_high = self.levels[index - 1][:, :, 0], self.levels[index][:, :, 0]
+        # Equal quantiles divide by zero at the ends only, where the line is not used.
         with np.errstate(divide="ignore", invalid="ignore"):
             line = s_low + (s_high - s_low) * ((z - q_low) / (q_high - q_low))
         last = self.levels[-1]

@@ -1,8 +1,4 @@
-"""Upper inverses of smooth laws at many levels: far fewer evaluations than `invert` needs.
-
-For mixtures of normal laws an evaluation is the cost. `scipy.optimize.elementwise.find_root`
-(FIGURES).
-"""
+"""Upper inverses of smooth laws at many levels, in few evaluations: mixtures cost little else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,6 +15,12 @@ from locuscore.draws._inversion import (
     invert,
 )
 
+# `scipy.optimize.elementwise.find_root` (1.17) was measured in place of this and of `invert`.
+# Mixtures of 10 and of 100 normal laws, 5,000 rows, one and ten levels: it takes 10 to 11
+# evaluations per level, this 4.4 to 5.4, and 1.6 to 2.0 times the time; and it stops where survival
+# equals the level, in 3 of 100 rows, which undershoots. Averages of step laws, whose jumps `invert`
+# finds to the float: at a tolerance of 1e-11 it takes 2 to 3 times the time and finds none of
+# those floats; at no tolerance it finds them, in 9 to 12 times the time.
 MOST_POINTS = 6  # of a law that a polynomial goes through
 MOST_ROUNDS = 10  # of interpolation, after which `invert` takes over
 
@@ -46,12 +48,15 @@ def invert_smooth(
         if not len(search.rows):
             break
         estimate = search.interpolate()
+        # Relative to z, or beside zero to the law's width: the unit of the losses plays no part.
         place = SAME_PLACE * np.maximum(np.abs(estimate), 0.01 * search.slope)
+        # Two polynomials agree, and the latest one crosses the level just left of a known point.
         settled = np.abs(estimate - search.estimate) <= 0.5 * place
         done = search.is_near & settled & (search.right - estimate <= place)
         answer[search.pair[done]] = search.right[done]
         search.estimate = estimate
         search = search.keep(~done)
+        # A trial right of the estimate by less than the tolerance will be the right end itself.
         search.add(sf, search.estimate + 0.4 * place[~done])
     if len(search.rows):
         answer[search.pair] = search.finish(sf)
@@ -92,6 +97,7 @@ class _Search:
         """Evaluate each law at the guesses for its levels."""
         n, m = level.shape
         rows = np.repeat(np.arange(n), m)
+        # At level 0 the ends are infinite, and are the answer.
         finite = np.isfinite(low) & np.isfinite(high)
         low, high, guess = (np.where(finite, part, 0.0) for part in (low, high, guess))
         place = np.clip(guess, low, high)
@@ -125,6 +131,7 @@ class _Search:
             estimate = self.z[0] + self.slope * self.q[0]
         else:
             estimate = _neville(self.z, self.q)
+        # Beside a kink a polynomial of high degree goes astray, a straight line does not.
         if self.is_poor.any():
             estimate[self.is_poor] = _chord(self.z[:, self.is_poor], self.q[:, self.is_poor])
         inside = (estimate >= self.left) & (estimate <= self.right)
@@ -132,6 +139,7 @@ class _Search:
 
     def add(self, sf: Callable[[IntArray, FloatArray], FloatArray], trial: FloatArray) -> None:
         """Evaluate a trial per pair, narrow the brackets and keep the nearest points."""
+        # Halving keeps the bracket shrinking where the estimate lies on one of its ends.
         inside = (trial > self.left) & (trial < self.right)
         trial = np.where(inside, trial, 0.5 * (self.left + self.right))
         survival = sf(self.rows, trial)
@@ -140,6 +148,7 @@ class _Search:
             np.where(below, trial, self.right),
             np.where(below, self.left, trial),
         )
+        # Across a jump survival would fall by more: such a right end may be far from the answer.
         near = survival >= (1 - SAME_LEVEL) * self.level
         self.is_near = np.where(below, near, self.is_near)
         q, known = _probit(survival) - self.target, np.abs(self.q)
@@ -147,6 +156,7 @@ class _Search:
         if len(self.z) < MOST_POINTS:
             self.z, self.q = np.vstack([self.z, trial]), np.vstack([self.q, q])
         else:
+            # Of what is known, the point farthest from the level says least about the law there.
             farthest, every = known.argmax(axis=0), np.arange(len(q))
             self.z[farthest, every], self.q[farthest, every] = trial, q
 
@@ -157,6 +167,7 @@ class _Search:
 
 
 def _probit(survival: FloatArray) -> FloatArray:
+    """Quantile of the normal law, finite where survival has rounded to 0 or 1."""
     return ndtri(np.clip(survival, SMALLEST_FLOAT, LARGEST_BELOW_ONE))
 
 
