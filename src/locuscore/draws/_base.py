@@ -62,11 +62,10 @@ class Draws(ABC):
 
         One level after the other, each raised by the ulps that rounding cost.
         """
-        n = self.shape[0]
-        full = np.broadcast_to(level, (n, level.shape[-1]))
+        full = np.broadcast_to(level, (self.shape[0], level.shape[-1]))
         out = np.empty(full.shape)
         for j in range(full.shape[1]):
-            column = full[:, [j]]
+            column = full[:, [j]]  # one per row even if shared: all that the protocol promises
             out[:, [j]] = raise_until_below(self.sf, column, self.isf(column))
         return out
 
@@ -79,8 +78,8 @@ class Draws(ABC):
 
 
 @dataclass(frozen=True)
-class AverageDraws(Draws):
-    """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse."""
+class _ReducedDraws(Draws):
+    """A stack of laws reduced to one per row."""
 
     draws: LossDraws
 
@@ -92,38 +91,35 @@ class AverageDraws(Draws):
     def floats_per_row(self) -> int:
         return floats_per_row(self.draws)
 
+
+@dataclass(frozen=True)
+class AverageDraws(_ReducedDraws):
+    """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse."""
+
     def sf(self, z: FloatArray) -> FloatArray:
         return self.draws.sf(z).mean(axis=1, keepdims=True)
 
     def isf(self, level: FloatArray) -> FloatArray:
-        # Below the smallest inverse every draw survives with the level, above the largest none.
+        # Below the smallest inverse every draw has the level, above the largest none has.
         ends = self.draws.isf(level)
         low, high = (end(axis=1, keepdims=True) for end in (ends.min, ends.max))
         return invert(self.sf, np.broadcast_to(level, self.shape), low, high, self._next_jump)
 
     def _next_jump(self, z: FloatArray) -> FloatArray:
         """Where the first draw's survival changes after z."""
+        # The upper inverse of the survival at z is the right end of the flat that z lies on.
         ends = self.draws.isf(self.draws.sf(z))
         return np.where(ends > z, ends, np.inf).min(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
-class RankedDraws(Draws):
+class RankedDraws(_ReducedDraws):
     """The `rank`-th largest survival of each row of a stack of laws; `rank` is (n,).
 
     Its inverse is the rank-th largest inverse, so it is as simple as those of the draws.
     """
 
-    draws: LossDraws
     rank: IntArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.draws.shape[0], 1)
-
-    @property
-    def floats_per_row(self) -> int:
-        return floats_per_row(self.draws)
 
     def sf(self, z: FloatArray) -> FloatArray:
         return kth_largest(self.draws.sf(z), self.rank)
@@ -157,6 +153,7 @@ def as_draws(draws: LossDraws) -> Draws:
 def average(draws: LossDraws) -> Draws:
     """Return the mean of the draws' laws, a stack of one."""
     laws = as_draws(draws)
+    # One draw is its own mean, and its inverse may be simpler than that of a mean.
     return laws if laws.shape[1] == 1 else laws.average()
 
 
@@ -182,7 +179,7 @@ def joint_isf(draws: LossDraws, level: FloatArray) -> FloatArray | None:
     `level` is (m,), shared by all rows, or (n, m).
     """
     laws = as_draws(draws)
-    return laws.joint_isf(level) if laws.inverts_jointly else None
+    return laws.joint_isf(level) if laws.inverts_jointly and laws.shape[1] == 1 else None
 
 
 def floats_per_row(draws: LossDraws) -> int:

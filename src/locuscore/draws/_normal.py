@@ -64,6 +64,8 @@ class MixtureDraws(Draws):
     scale: FloatArray
     repeats: int = 1
 
+    inverts_jointly = True
+
     @property
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
@@ -84,10 +86,6 @@ class MixtureDraws(Draws):
         level = np.broadcast_to(level, self.shape)
         # Every draw of every row is a law of its own to the search.
         return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
-
-    @property
-    def inverts_jointly(self) -> bool:
-        return self.shape[1] == 1
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
         return self._inverses(np.broadcast_to(level, (self.shape[0], level.shape[-1])))
@@ -200,12 +198,10 @@ class EnvelopeDraws(RankedDraws):
 
     draws: MixtureDraws
 
+    inverts_jointly = True
+
     def isf(self, level: FloatArray) -> FloatArray:
         return self.joint_isf(np.broadcast_to(level, self.shape))
-
-    @property
-    def inverts_jointly(self) -> bool:
-        return True
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
         """Inverses at m levels; every third level corrects the guesses for the others."""

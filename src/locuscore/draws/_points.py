@@ -48,6 +48,8 @@ class StepDraws(Draws):
     # Filled by the first inverse: to sort costs more than to count, unless it serves twice.
     _in_order: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
 
+    inverts_jointly = True
+
     @property
     def shape(self) -> tuple[int, int]:
         return (self.points.shape[0], self.points.shape[1])
@@ -74,10 +76,6 @@ class StepDraws(Draws):
             share = np.minimum(level / self.tail_mass, 1.0)
         beyond = self.top[:, None] + power_tail_excess(share, self.scale[:, None])
         return np.where(count == 0, beyond, step)
-
-    @property
-    def inverts_jointly(self) -> bool:
-        return self.shape[1] == 1
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
         """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
