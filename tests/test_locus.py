@@ -25,7 +25,7 @@ from locuscore import (
 from locuscore._inputs import signals as signals_module
 from locuscore._inputs.encoder import Encoder
 from locuscore._laws.calibration import calibrated_level
-from locuscore._shared import numeric
+from locuscore._shared import blocks
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 
@@ -483,7 +483,7 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
 
     locus = quick(g, engine=FirstSignalNormal(seen, n_draws=4), gamma=None).fit(X, y)
     bounds, exceedance = locus.loss_bound(X, [0.5, 0.1]), locus.exceedance(X, 1.0)
-    monkeypatch.setattr(numeric, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
+    monkeypatch.setattr(blocks, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
     monkeypatch.setattr(signals_module, "MOST_ROWS_AT_ONCE", 11)
     seen.clear()
     asked.clear()

@@ -33,8 +33,8 @@ from locuscore._shared.checks import (
     one_tau,
 )
 from locuscore._shared.fork import make_forks_safe
-from locuscore._shared.numeric import smallest_scale
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards

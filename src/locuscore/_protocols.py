@@ -24,10 +24,8 @@ class LossDraws(Protocol):
     ``isf(level) = sup{z : sf(z) >= level}`` is the *upper* inverse, the right end where a law is
     flat.
 
-    A family may also offer ``average()`` and ``envelope(rank)``, stacks of one, when the mean or
-    the rank-th largest of its survivals has a faster inverse than the general one. A stack of one
-    that is inverted by iteration may offer ``joint_isf(level)`` for m levels per row, (n, m); it
-    has evaluated that survival is below the level at what it returns.
+    These three are enough. A family that knows a faster way to the average or the envelope of its
+    draws, or to inverses at several levels, derives from `locuscore.draws.Draws` and overrides it.
     """
 
     @property

@@ -24,8 +24,8 @@ from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.rule import FlagRule, check_rule
+from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
-from locuscore._shared.numeric import row_blocks
 
 Role = Literal["prediction", "bound", "score", "flag"]
 IN_THE_MANIFEST = {

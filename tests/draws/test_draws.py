@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from locuscore.draws import (
     GridDraws,
     MixtureDraws,
     NormalDraws,
+    RankedDraws,
     ShapeDraws,
     StackedDraws,
     StepDraws,
@@ -20,10 +23,12 @@ from locuscore.draws import (
     WeightedDraws,
     average,
     envelope,
+    floats_per_row,
     joint_isf,
     smallest_scale,
 )
 from locuscore.draws._points import TAIL_INDEX
+from locuscore.testing._draws_contract import check_overrides
 
 # Few distinct values, negative ones and zero included, so that atoms, flats and ties are common.
 points = st.lists(st.integers(-3, 4).map(float), min_size=1, max_size=6)
@@ -363,8 +368,12 @@ def test_envelope_gives_up_on_trials_in_time(rng, monkeypatch):
 
 
 def test_closed_forms_have_no_envelope_of_their_own(rng):
-    draws = NormalDraws(np.zeros((2, 3)), np.ones((2, 3)))
-    assert envelope(draws, np.ones(2, dtype=int)) is draws
+    draws = NormalDraws(rng.normal(size=(2, 3)), np.ones((2, 3)))
+    law, level, z = envelope(draws, np.array([1, 2])), np.full((2, 1), 0.1), np.zeros((2, 1))
+    assert type(law) is RankedDraws
+    for values, stack in ((law.sf(z), draws.sf(z)), (law.isf(level), draws.isf(level))):
+        ordered = np.sort(stack, axis=1)
+        assert_close(values[:, 0], [ordered[0, -1], ordered[1, -2]])
     assert joint_isf(draws, np.full((2, 4), 0.1)) is None
     moved = TransformedDraws(draws, np.log1p, np.expm1)
     assert joint_isf(moved, np.full((2, 4), 0.1)) is None
@@ -402,3 +411,77 @@ def test_survival_of_a_mixture_does_not_depend_on_the_other_rows(rng):
     for i in range(50):
         alone = MixtureDraws(draws.weight[[i]], draws.location[[i]], draws.scale[[i]])
         assert_close(alone.sf(z[[i]]), together[[i]])
+
+
+def _stacks(rng, n=6):
+    points = rng.integers(0, 9, size=(n, 3, 4)).astype(float)
+    steps = StepDraws(points, points.max(axis=(1, 2)), np.ones(n))
+    normal = NormalDraws(rng.normal(4, 2, size=(n, 3)), rng.uniform(0.5, 2, size=(n, 3)))
+    quantiles = np.sort(rng.uniform(0, 9, size=(n, 3, 4)), axis=2)
+    return {
+        "steps": steps,
+        "normal": normal,
+        "grid": GridDraws(quantiles, np.array([1.0, 0.6, 0.2, 0.05]), np.ones(n)),
+        "shape": ShapeDraws(rng.uniform(1, 3, size=(n, 3)), np.sort(rng.uniform(size=9)), 0.5),
+        "mixture": _mixture(rng, n=n),
+        "transformed": TransformedDraws(_mixture(rng, n=n), np.arcsinh, np.sinh),
+        "transformed, closed": TransformedDraws(normal, np.arcsinh, np.sinh),
+        "stacked": StackedDraws([steps, normal]),
+        "weighted": WeightedDraws([steps, normal], np.array([0.25, 0.75])),
+    }
+
+
+STACKS = [*_stacks(np.random.default_rng(0))]
+LEVELS = np.array([0.9, 0.3, 0.004, 0.1])
+HALVES = np.array([0.5, 0.5])
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_families_keep_the_contract_of_the_base(name, rng):
+    check_overrides(_stacks(rng)[name], np.linspace(-2.0, 12.0, 15), LEVELS)
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("gamma", [None, 0.5])
+def test_laws_of_the_bare_protocol_give_the_same_bounds(name, gamma, rng):
+    draws = _stacks(rng)[name]
+    bare = SimpleNamespace(shape=draws.shape, sf=draws.sf, isf=draws.isf)
+    gamma = None if gamma is None else np.full(6, gamma)
+    ours, theirs = LossDistribution(draws, gamma), LossDistribution(bare, gamma)
+    # The general average is inverted by another search, to 1e-11 before a transformation.
+    assert_close(theirs.isf(LEVELS[None]), ours.isf(LEVELS[None]), rtol=1e-9)
+    assert_close(theirs.sf(3.0), ours.sf(3.0), rtol=1e-13)
+    assert_close(theirs.estimate().sf(3.0), LossDistribution(bare).sf(3.0))
+    assert theirs.knots(LEVELS[None]).shape == (6, 4)
+
+
+@pytest.mark.parametrize(
+    "combine", [StackedDraws, lambda parts: WeightedDraws(parts, np.ones(2) / 2)]
+)
+def test_laws_of_the_bare_protocol_can_be_parts(combine, rng):
+    parts = [_stacks(rng)[name] for name in ("steps", "grid")]
+    bare = [SimpleNamespace(shape=part.shape, sf=part.sf, isf=part.isf) for part in parts]
+    check_overrides(combine(bare), np.linspace(-2.0, 12.0, 15), LEVELS)
+    moved = TransformedDraws(bare[1], np.arcsinh, np.sinh)
+    check_overrides(moved, np.linspace(-2.0, 12.0, 15), LEVELS)
+
+
+def test_families_say_how_many_numbers_describe_a_row(rng):
+    stacks = _stacks(rng)
+    counted = {name: floats_per_row(draws) for name, draws in stacks.items()}
+    assert counted == {
+        "steps": 3 * 4 + 2,
+        "normal": 2 * 3,
+        "grid": 3 * 4 + 1,
+        "shape": 3,
+        "mixture": 3 * 3 * 4,
+        "transformed": 3 * 3 * 4,
+        "transformed, closed": 2 * 3,
+        "stacked": 14 + 6,
+        "weighted": 14 + 6,
+    }
+    for name in ("stacked", "normal"):
+        assert floats_per_row(AverageDraws(stacks[name])) == counted[name]
+        assert floats_per_row(envelope(stacks[name], np.ones(6, dtype=int))) == counted[name]
+    bare = SimpleNamespace(shape=(6, 3), sf=None, isf=None)
+    assert floats_per_row(bare) >= 3

@@ -1,12 +1,14 @@
 """Every engine through the same laws, and broken twins that each law must catch."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
-from locuscore.draws import NormalDraws, StepDraws
+from locuscore.draws import NormalDraws, RankedDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.testing._contracts import check_engine
 
@@ -76,6 +78,64 @@ class EndsEarly(Sample):
 
     def law(self, points, top, scale):
         return self.Law(points, top, scale)
+
+
+class TwoDraws(Sample):
+    """The same points shared out to two draws; sound as long as its law is."""
+
+    Law = StepDraws
+
+    def law(self, points, top, scale):
+        return self.Law(points.reshape(len(points), 2, -1), top, scale)
+
+
+class FirstDrawForAll(TwoDraws):
+    class Law(StepDraws):
+        def average(self):
+            return StepDraws(self.points[:, :1], self.top, self.scale)
+
+
+class AlwaysTheLargest(TwoDraws):
+    class Law(StepDraws):
+        def envelope(self, rank):
+            return super().envelope(np.ones_like(rank))
+
+
+class OneOrderForAllRows(Sample):
+    """Takes levels that each row has for itself for shared ones."""
+
+    class Law(StepDraws):
+        def joint_isf(self, level):
+            return super().joint_isf(level if level.ndim == 1 else level[0])
+
+    def law(self, points, top, scale):
+        return self.Law(points, top, scale)
+
+
+class ShortByAnUlp(TwoDraws):
+    class Law(StepDraws):
+        def envelope(self, rank):
+            return ShortByAnUlp.Envelope(self, rank)
+
+    class Envelope(RankedDraws):
+        def joint_isf(self, level):
+            return np.nextafter(super().joint_isf(level), -np.inf)
+
+
+class WeighsNothing(Sample):
+    class Law(StepDraws):
+        floats_per_row = 0
+
+    def law(self, points, top, scale):
+        return self.Law(points, top, scale)
+
+
+class Bare(TwoDraws):
+    """Laws of somebody who has read the protocol alone."""
+
+    def law(self, points, top, scale):
+        draws = super().law(points, top, scale)
+        return SimpleNamespace(shape=draws.shape, sf=draws.sf, isf=draws.isf)
 
 
 class RandomAfterFit(Sample):
@@ -173,6 +233,11 @@ class Refuses(Sample):
 TWINS = {
     LowerInverse: "contract 1, upper inverse",
     EndsEarly: "contract 4, no law ends early",
+    FirstDrawForAll: "draws, what a family overrides: average",
+    AlwaysTheLargest: "draws, what a family overrides: envelope",
+    OneOrderForAllRows: "draws, what a family overrides: joint_isf.*one set per row",
+    ShortByAnUlp: "contract 2, rounding is guarded once",
+    WeighsNothing: "draws, what a family overrides: floats_per_row",
     RandomAfterFit: "contract 5, nothing is random after fit",
     DependsOnBatch: "contract 6, rows are independent",
     LearnsFromQueries: "contract 7, D2 is held out",
@@ -188,8 +253,9 @@ TWINS = {
 }
 
 
-def test_the_engine_that_twins_break_is_sound():
-    check_engine(Sample())
+@pytest.mark.parametrize("engine", [Sample, TwoDraws, Bare])
+def test_the_engines_that_twins_break_are_sound(engine):
+    check_engine(engine())
 
 
 @pytest.mark.parametrize("twin", TWINS)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from locuscore._protocols import FloatArray, IntArray, LossDraws
-from locuscore._shared.numeric import falling, kth_largest, raise_until_below
-from locuscore.draws import WeightedDraws, average, envelope, estimate, joint_isf
+from locuscore._protocols import FloatArray, LossDraws
+from locuscore.draws import Draws, average, envelope, estimate
+from locuscore.draws._inversion import decreasing_in_level, raise_until_below
 
 SMALLEST_SURVIVAL = 1e-300
 ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is not quite monotone
@@ -82,11 +82,7 @@ class LossDistribution:
 
     def isf(self, level: FloatArray | float) -> FloatArray:
         """``sup{z : P(Z > z | x) >= level}``, the upper inverse; at level 0 the support's top."""
-        values = self._per_row(level)
-        given = np.asarray(level)
-        if not np.all((given >= 0) & (given <= 1)):
-            raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
-        bound = self._isf(values)
+        bound = self._attainable(self._isf(self._levels(level)))
         return bound[:, 0] if np.ndim(level) < 2 else bound
 
     def estimate(self) -> "LossDistribution":
@@ -98,10 +94,7 @@ class LossDistribution:
 
         The inverses; of a mixture those of its parts, which hold all its jumps and need no search.
         """
-        mixture = self._reduced
-        if self.gamma is not None or not isinstance(mixture, WeightedDraws):
-            return self.isf(level)
-        return np.hstack([replace(self, draws=part).knots(level) for part in mixture.parts])
+        return self._attainable(self._reduced.knots(self._levels(level)))
 
     def ppf(self, probability: FloatArray | float) -> FloatArray:
         """Upper quantile: ``isf(1 - probability)``."""
@@ -113,23 +106,23 @@ class LossDistribution:
         Less a margin for rounding, without which one calibration row in 300 would miss the bound
         at its own level.
         """
+        # P(Z >= z) is P(Z > the float below z): no loss lies between.
         below = np.nextafter(np.asarray(z, dtype=np.float64), -np.inf)
         return self.sf(below) * (1.0 - ROUNDING)
 
     @cached_property
-    def _reduced(self) -> LossDraws:
-        return average(self.draws) if self.gamma is None else envelope(self.draws, self._rank)
-
-    @cached_property
-    def _rank(self) -> IntArray:
-        n, n_draws = self.draws.shape
+    def _reduced(self) -> Draws:
+        """The draws as one law per row."""
         if self.gamma is None:
-            return np.ones(n, dtype=np.int64)
-        return np.maximum(1, np.ceil(self.gamma * n_draws)).astype(np.int64)
+            return average(self.draws)
+        # Ranks from the top: a small gamma takes one of the heaviest tails, so a high bound.
+        rank = np.maximum(1, np.ceil(self.gamma * self.draws.shape[1])).astype(np.int64)
+        return envelope(self.draws, rank)
 
     def _columnwise(
         self, function: Callable[[FloatArray], FloatArray], argument: FloatArray | float
     ) -> FloatArray:
+        # One column at a time bounds memory: laws of many points compare each with the argument.
         full = self._per_row(argument)
         columns = [function(full[:, [j]]) for j in range(full.shape[1])]
         values = np.hstack(columns) if columns else np.empty(full.shape)
@@ -150,11 +143,17 @@ class LossDistribution:
             return np.broadcast_to(values, n)[:, None]
         return np.broadcast_to(values, (n, values.shape[1]))
 
-    def _reduce(self, values: FloatArray) -> FloatArray:
-        return values if values.shape[1] == 1 else kth_largest(values, self._rank)
+    def _levels(self, level: FloatArray | float) -> FloatArray:
+        """Return levels as (m,), shared by all rows, or (n, m), told by their shape."""
+        full, given = self._per_row(level), np.asarray(level, dtype=np.float64)
+        if not np.all((given >= 0) & (given <= 1)):
+            raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
+        # One set for all rows is looked up, sorted and checked once.
+        is_shared = given.ndim == 0 or given.shape[0] == 1
+        return given.reshape(-1) if is_shared else full
 
     def _raw_sf(self, z: FloatArray) -> FloatArray:
-        survival = self._reduce(self._reduced.sf(z))
+        survival = self._reduced.sf(z)
         return survival if self.floor is None else np.maximum(survival, self.floor.sf(z))
 
     def _sf(self, z: FloatArray) -> FloatArray:
@@ -168,27 +167,29 @@ class LossDistribution:
         return np.where(z >= self.support.high, 0.0, survival)
 
     def _isf(self, level: FloatArray) -> FloatArray:
-        bound = self._joint_isf(level)
-        if bound is None:
-            bound = self._columnwise(self._guarded_isf, level)
+        """Inverses before the support is applied, (n, m)."""
+        floor, shape = self.floor, (len(self), level.shape[-1])
+        if not level.size:
+            return np.empty(shape)
+        if floor is not None and np.any((level > 0) & (level <= SMALLEST_SURVIVAL)):
+            # So far out the floor takes part, which the draws know nothing of.
+            isf = partial(self._floored_isf, floor)
+            bound = self._columnwise(isf, np.broadcast_to(level, shape))
+        else:
+            bound = self._reduced.joint_isf(level)
+        if not level.all():
+            bound = np.where(level > 0, bound, np.inf)  # contract 3, whatever a family answers
+        return decreasing_in_level(bound, level)
+
+    def _floored_isf(self, floor: Floor, level: FloatArray) -> FloatArray:
+        bound = np.maximum(self._reduced.isf(level), floor.isf(level))
+        return raise_until_below(self._raw_sf, level, bound)
+
+    def _attainable(self, bound: FloatArray) -> FloatArray:
+        """The largest loss that can occur and is not above each bound."""
         points = self.support.points
         if points is not None:
-            attainable = np.searchsorted(points, bound, side="right") - 1
-            return points[np.maximum(attainable, 0)]
+            # Rounded down: between two attainable losses nothing can happen.
+            below = np.searchsorted(points, bound, side="right") - 1
+            return points[np.maximum(below, 0)]
         return np.clip(bound, self.support.low, self.support.high)
-
-    def _joint_isf(self, level: FloatArray) -> FloatArray | None:
-        """All levels of a row together, where the laws offer it and the floor plays no part."""
-        few = level[:1] if level.strides[0] == 0 else level  # the same in every row
-        if self.floor is not None and np.any((few > 0) & (few <= SMALLEST_SURVIVAL)):
-            return None
-        values = joint_isf(self._reduced, level) if level.size else None
-        if values is None:
-            return None
-        return falling(values if few.all() else np.where(few > 0, values, np.inf), level)
-
-    def _guarded_isf(self, level: FloatArray) -> FloatArray:
-        bound = self._reduce(self._reduced.isf(level))
-        if self.floor is not None:
-            bound = np.maximum(bound, self.floor.isf(level))
-        return np.where(level > 0, raise_until_below(self._raw_sf, level, bound), np.inf)

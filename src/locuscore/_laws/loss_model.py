@@ -7,7 +7,7 @@ import numpy as np
 
 from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._protocols import FloatArray, GammaModel, LossEngine
-from locuscore._shared.numeric import row_blocks
+from locuscore._shared.blocks import row_blocks
 from locuscore.draws import floats_per_row
 
 

@@ -1,29 +1,31 @@
 """The families of laws that engines return. Shapes: rows, draws, components.
 
-Each family has one `sf` and the upper inverse `isf` that goes with it; see `_protocols.LossDraws`.
+Each family derives from `Draws` and has one `sf` and the upper inverse `isf` that goes with it.
 """
 
-from locuscore._shared.numeric import smallest_scale
-from locuscore.draws._combined import (
+from locuscore.draws._base import (
     AverageDraws,
-    StackedDraws,
-    TransformedDraws,
-    WeightedDraws,
+    Draws,
+    RankedDraws,
     average,
     envelope,
     estimate,
     floats_per_row,
     joint_isf,
 )
+from locuscore.draws._combined import StackedDraws, TransformedDraws, WeightedDraws
 from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
+from locuscore.draws._scale import smallest_scale
 
 __all__ = [
     "AverageDraws",
+    "Draws",
     "EnvelopeDraws",
     "GridDraws",
     "MixtureDraws",
     "NormalDraws",
+    "RankedDraws",
     "ShapeDraws",
     "StackedDraws",
     "StepDraws",

@@ -1,61 +1,17 @@
-"""Laws made of other laws: reduced to one per row, transformed, stacked, mixed."""
+"""Laws made of other laws: transformed, stacked, mixed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray, LossDraws
-from locuscore._shared.numeric import invert
-
-
-def average(draws: LossDraws) -> LossDraws:
-    """Return the mean of the draws' laws, a stack of one."""
-    if draws.shape[1] == 1:
-        return draws
-    own: Any = getattr(draws, "average", None)
-    return AverageDraws(draws) if own is None else own()
-
-
-def estimate(draws: LossDraws) -> LossDraws:
-    """Return the mean of the draws' laws as an estimate: without mass kept on a tail for caution.
-
-    The same as `average` for families that keep none.
-    """
-    own: Any = getattr(draws, "estimate", None)
-    return average(draws) if own is None else own()
-
-
-def envelope(draws: LossDraws, rank: IntArray) -> LossDraws:
-    """Return each row's `rank`-th largest survival as a law of its own, or the draws as they are.
-
-    The inverse of that law is the rank-th largest inverse, which is simple where inverses are.
-    """
-    own: Any = getattr(draws, "envelope", None)
-    return draws if own is None else own(rank)
-
-
-def joint_isf(draws: LossDraws, level: FloatArray) -> FloatArray | None:
-    """Return the inverses at m levels per row, (n, m), where the family finds them together."""
-    own: Any = getattr(draws, "joint_isf", None)
-    return None if own is None else own(level)
-
-
-def floats_per_row(draws: LossDraws) -> int:
-    """Count the numbers that describe the laws of a single row, given as `draws`."""
-    return max(_own_size(draws), draws.shape[1])
-
-
-def _own_size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.size if len(value) == 1 else 0  # longer arrays are shared by all rows
-    parts = value if isinstance(value, list | tuple) else getattr(value, "__dict__", {}).values()
-    return sum(_own_size(part) for part in parts)
+from locuscore.draws._base import Draws, as_draws, average, envelope, estimate, floats_per_row
+from locuscore.draws._inversion import invert
 
 
 @dataclass(frozen=True)
-class TransformedDraws:
+class TransformedDraws(Draws):
     """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``."""
 
     draws: LossDraws
@@ -66,22 +22,33 @@ class TransformedDraws:
     def shape(self) -> tuple[int, int]:
         return self.draws.shape
 
+    @property
+    def floats_per_row(self) -> int:
+        return floats_per_row(self.draws)
+
     def sf(self, z: FloatArray) -> FloatArray:
         return self.draws.sf(self.forward(z))
 
     def isf(self, level: FloatArray) -> FloatArray:
         return self.backward(self.draws.isf(level))
 
-    def joint_isf(self, level: FloatArray) -> FloatArray | None:
-        """Inverses at m levels per row; None where those of the inner laws are in closed form."""
-        inner = joint_isf(self.draws, level)
-        return None if inner is None else self._back(inner)
+    @property
+    def inverts_jointly(self) -> bool:
+        return as_draws(self.draws).inverts_jointly
+
+    def joint_isf(self, level: FloatArray) -> FloatArray:
+        # Closed forms cost nothing; guarding them on this side of the transformation is exact.
+        if not self.inverts_jointly:
+            return super().joint_isf(level)
+        return self._back(as_draws(self.draws).joint_isf(level))
 
     def _back(self, inner: FloatArray) -> FloatArray:
         """Transform back without falling short of `inner` by rounding or overflow."""
+        # Minus infinity would be no answer: far below, the lowest float stands for it.
         value = np.maximum(self.backward(inner), np.finfo(np.float64).min)
         with np.errstate(over="ignore"):
             step = np.spacing(np.abs(value))
+        # `inner` has survival below its level, so every place that maps to it or beyond has too.
         for _ in range(60):
             short = (self.forward(value) < inner) & np.isfinite(value)
             if not short.any():
@@ -103,31 +70,7 @@ class TransformedDraws:
 
 
 @dataclass(frozen=True)
-class AverageDraws:
-    """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse."""
-
-    draws: LossDraws
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.draws.shape[0], 1)
-
-    def sf(self, z: FloatArray) -> FloatArray:
-        return self.draws.sf(z).mean(axis=1, keepdims=True)
-
-    def isf(self, level: FloatArray) -> FloatArray:
-        ends = self.draws.isf(level)
-        low, high = (end(axis=1, keepdims=True) for end in (ends.min, ends.max))
-        return invert(self.sf, np.broadcast_to(level, self.shape), low, high, self._next_jump)
-
-    def _next_jump(self, z: FloatArray) -> FloatArray:
-        """Where the first draw's survival changes after z."""
-        ends = self.draws.isf(self.draws.sf(z))
-        return np.where(ends > z, ends, np.inf).min(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class StackedDraws:
+class StackedDraws(Draws):
     """Several stacks over the same rows, side by side."""
 
     parts: Sequence[LossDraws]
@@ -135,6 +78,10 @@ class StackedDraws:
     @property
     def shape(self) -> tuple[int, int]:
         return (self.parts[0].shape[0], sum(part.shape[1] for part in self.parts))
+
+    @property
+    def floats_per_row(self) -> int:
+        return sum(floats_per_row(part) for part in self.parts)
 
     def sf(self, z: FloatArray) -> FloatArray:
         return np.hstack([part.sf(values) for part, values in self._split(z)])
@@ -149,7 +96,7 @@ class StackedDraws:
 
 
 @dataclass(frozen=True)
-class WeightedDraws:
+class WeightedDraws(Draws):
     """Weighted mixtures of several stacks over the same rows: draw by draw, ``sum_j w_j P_j``.
 
     `weights` are positive and sum to 1, one per part. There are as many draws as in the largest
@@ -164,6 +111,10 @@ class WeightedDraws:
     def shape(self) -> tuple[int, int]:
         return (self.parts[0].shape[0], max(part.shape[1] for part in self.parts))
 
+    @property
+    def floats_per_row(self) -> int:
+        return sum(floats_per_row(part) for part in self.parts)
+
     def sf(self, z: FloatArray) -> FloatArray:
         first, *others = self._each("sf", z)
         # Where all parts agree so does the mixture, whatever the weights round to: 1 stays 1.
@@ -172,8 +123,13 @@ class WeightedDraws:
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
+        # Below all of the parts' inverses the mixture has the level, above all of them it has not.
         ends = self._each("isf", level)
         return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0), self._next_jump)
+
+    def knots(self, level: FloatArray) -> FloatArray:
+        """The knots of the parts, which hold all jumps of the mixture and need no search."""
+        return np.hstack([as_draws(part).knots(level) for part in self.parts])
 
     def average(self) -> "WeightedDraws":
         """Mix the means of the parts, which is the weighted mean of the laws exactly."""
@@ -209,6 +165,7 @@ def _cycled(
     values = np.asarray(values)
     if values.ndim < 2 or values.shape[1] == 1:  # one argument for all draws: evaluate once
         return function(values)[:, np.arange(n_draws) % width]
+    # Its draws meet the first `width` arguments, then the next ones; the last round is padded.
     rounds = -(-n_draws // width)
     padded = values[:, np.arange(rounds * width) % n_draws]
     blocks = np.split(padded, rounds, axis=1)

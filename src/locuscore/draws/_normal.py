@@ -7,14 +7,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.numeric import LARGEST_BELOW_ONE, invert_smooth, kth_largest
+from locuscore.draws._base import Draws, RankedDraws
+from locuscore.draws._inversion import LARGEST_BELOW_ONE, kth_largest
+from locuscore.draws._smooth_inversion import invert_smooth
 
 MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
 FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
 
 
 @dataclass(frozen=True)
-class NormalDraws:
+class NormalDraws(Draws):
     """Normal laws: `location` and `scale`, each (n, S)."""
 
     location: FloatArray
@@ -24,15 +26,19 @@ class NormalDraws:
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return 2 * self.shape[1]
+
     def sf(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # the largest floats stand for infinity
             return ndtr((self.location - z) / self.scale)
 
     def isf(self, level: FloatArray) -> FloatArray:
         # Survival rounds to 1 some 8 deviations below the location; that is where level 1 ends.
         return self.location - self.scale * ndtri(np.minimum(level, LARGEST_BELOW_ONE))
 
-    def moved(self, offset: float, factor: float) -> "NormalDraws":
+    def affine(self, offset: float, factor: float) -> "NormalDraws":
         """Laws of ``offset + factor * Z``; factor is positive."""
         return NormalDraws(offset + factor * self.location, factor * self.scale)
 
@@ -45,7 +51,7 @@ class NormalDraws:
 
 
 @dataclass(frozen=True)
-class MixtureDraws:
+class MixtureDraws(Draws):
     """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
 
     The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
@@ -58,9 +64,15 @@ class MixtureDraws:
     scale: FloatArray
     repeats: int = 1
 
+    inverts_jointly = True
+
     @property
     def shape(self) -> tuple[int, int]:
         return (self.location.shape[0], self.location.shape[1])
+
+    @property
+    def floats_per_row(self) -> int:
+        return 3 * self.location.shape[1] * self.location.shape[2]
 
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -72,13 +84,13 @@ class MixtureDraws:
 
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
+        # Every draw of every row is a law of its own to the search.
         return self._inverses(level.reshape(-1, 1)).reshape(self.shape)
 
-    def joint_isf(self, level: FloatArray) -> FloatArray | None:
-        """Inverses at m levels per row of a stack of one."""
-        return self._inverses(level) if self.shape[1] == 1 else None
+    def joint_isf(self, level: FloatArray) -> FloatArray:
+        return self._inverses(np.broadcast_to(level, (self.shape[0], level.shape[-1])))
 
-    def moved(self, offset: float, factor: float) -> "MixtureDraws":
+    def affine(self, offset: float, factor: float) -> "MixtureDraws":
         """Laws of ``offset + factor * Z``; factor is positive."""
         location, scale = offset + factor * self.location, factor * self.scale
         return MixtureDraws(self.weight, location, scale, self.repeats)
@@ -89,6 +101,7 @@ class MixtureDraws:
         weight, location, scale = (
             part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
         )
+        # Draws are versions of the same components, so a kind merges across all of them.
         return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
 
     def envelope(self, rank: IntArray) -> "EnvelopeDraws":
@@ -110,6 +123,7 @@ class MixtureDraws:
     def _inverses(self, level: FloatArray) -> FloatArray:
         """Inverses at m levels of each law, (laws, m)."""
         out = np.empty(level.shape)
+        # About ten numbers are kept per law and level while they are searched for.
         size = max(1, FLOATS_AT_ONCE // (10 * level.shape[1]))
         for start in range(0, len(level), size):
             part = slice(start, start + size)
@@ -132,6 +146,7 @@ class MixtureDraws:
         """Places below and above the inverses of all components."""
         location, scale = self._flat.location[:, 0], self._flat.scale[:, 0]
         q = -ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # Which scale reaches farther depends on the sign of q.
         smallest, largest = (f(scale, axis=1, keepdims=True) * q for f in (np.min, np.max))
         low = location.min(axis=1, keepdims=True) + np.minimum(smallest, largest)
         return low, location.max(axis=1, keepdims=True) + np.maximum(smallest, largest)
@@ -139,6 +154,7 @@ class MixtureDraws:
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of each law, (laws, 1)."""
         laws = self._flat
+        # As many versions as components: a single kind, merged into one.
         merged = MixtureDraws(
             laws.weight, laws.location, laws.scale, laws.weight.shape[2]
         )._merged()
@@ -152,6 +168,7 @@ class MixtureDraws:
             part.reshape(shape) for part in (self.weight, self.location, self.scale)
         )
         total = weight.sum(axis=1, keepdims=True)
+        # A kind without weight has no moments; any will do, as long as they are numbers.
         share = weight / np.where(total > 0, total, 1.0)
         centre = np.einsum("nrk,nrk->nk", share, location)[:, None]
         variance = np.einsum("nrk,nrk->nk", share, (location - centre) ** 2 + scale**2)[:, None]
@@ -160,9 +177,11 @@ class MixtureDraws:
     def _start(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A guess of the inverse, and how fast it grows with the normal quantile."""
         q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # Nothing to merge, or all into one: the normal law with the same moments is the guess.
         if self.repeats in (1, self.location.shape[2]):
             centre, spread = self._moments()
             return centre - spread * q, np.broadcast_to(spread, level.shape)
+        # The merged law is cheap to invert; twice, so that its slope comes along.
         nearby = np.minimum(ndtr(q + 0.05), LARGEST_BELOW_ONE)
         both = self._merged()._inverses(np.hstack([level, nearby]))
         guess, beside = np.hsplit(both, 2)
@@ -171,31 +190,32 @@ class MixtureDraws:
 
 
 @dataclass(frozen=True)
-class EnvelopeDraws:
-    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,)."""
+class EnvelopeDraws(RankedDraws):
+    """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,).
+
+    A mixture costs a search to invert, so that of one draw is searched for, not those of all.
+    """
 
     draws: MixtureDraws
-    rank: IntArray
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.draws.shape[0], 1)
-
-    def sf(self, z: FloatArray) -> FloatArray:
-        return kth_largest(self.draws.sf(z), self.rank)
+    inverts_jointly = True
 
     def isf(self, level: FloatArray) -> FloatArray:
         return self.joint_isf(np.broadcast_to(level, self.shape))
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
-        """Inverses at m levels per row; every third level corrects the guesses for the others."""
+        """Inverses at m levels; every third level corrects the guesses for the others."""
         n, n_draws = self.draws.shape
+        level = np.broadcast_to(level, (n, level.shape[-1]))
         centre, spread = (part.reshape(n, n_draws) for part in self.draws._flat._moments())
+        # Neighbouring levels have neighbouring inverses, so they are solved in order.
         order = np.argsort(level, axis=1)
         level = np.take_along_axis(level, order, axis=1)
         q = ndtri(np.minimum(level, LARGEST_BELOW_ONE))
+        # The rank-th largest of normal quantiles is right but for the shape of the mixtures.
         guess = np.hstack([kth_largest(centre - spread * t[:, None], self.rank) for t in q.T])
         solved, out = self._solve(level[:, ::3], guess[:, ::3]), np.empty(level.shape)
+        # What the guess was off by changes slowly with the level. Level 0 has inf - inf there.
         with np.errstate(invalid="ignore"):
             shift = np.nan_to_num(solved - guess[:, ::3])
         rest = np.flatnonzero(np.arange(level.shape[1]) % 3)
@@ -228,6 +248,7 @@ class EnvelopeDraws:
             laws = self.draws._flat._take(rows * n_draws + following)
             answer[pair] = laws._inverses(at[pair, None])[:, 0]
         else:
+            # Where two draws cross at the answer the trials may alternate: invert all draws.
             rows = pair // level.shape[1]
             inverses = self.draws._take(rows).isf(at[pair, None])
             answer[pair] = kth_largest(inverses, self.rank[rows])[:, 0]

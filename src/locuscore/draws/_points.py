@@ -1,12 +1,13 @@
 """Laws made of points or quantiles, with a power tail beyond the last one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._shared.numeric import SMALLEST_FLOAT, raise_until_below
+from locuscore.draws._base import Draws
+from locuscore.draws._inversion import SMALLEST_FLOAT, raise_until_below
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
@@ -33,7 +34,7 @@ def _count(flags: BoolArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class StepDraws:
+class StepDraws(Draws):
     """Equally weighted points per draw, and a power tail that all draws of a row share.
 
     `points` is (n, S, m), in any order; the tail starts at `top`, at least the row's largest point,
@@ -44,13 +45,22 @@ class StepDraws:
     top: FloatArray
     scale: FloatArray
     tail_mass: float = 0.01
+    # Filled by the first inverse: to sort costs more than to count, unless it serves twice.
+    _in_order: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    inverts_jointly = True
 
     @property
     def shape(self) -> tuple[int, int]:
         return (self.points.shape[0], self.points.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return self.points.shape[1] * self.points.shape[2] + 2
+
     def sf(self, z: FloatArray) -> FloatArray:
         above = self._count_above(np.asarray(z))
+        # Beyond `top` no point is left, and the tail that all draws share takes over.
         excess = z - self.top[:, None]
         beyond = self.tail_mass * power_tail(excess, self.scale[:, None])
         return np.where(excess >= 0, beyond, self._survival_by_count[above])
@@ -59,30 +69,31 @@ class StepDraws:
         level = np.atleast_2d(level)  # one for all draws is looked up once
         count = np.searchsorted(self._survival_by_count, level, side="left")
         m = self.points.shape[2]
+        # `count` points above keep survival at the level; at the lowest of them it drops below.
         index = np.clip(m - count, 0, m - 1)[:, :, None]
-        step = np.take_along_axis(self._sorted, index, axis=2)[:, :, 0]
+        step = np.take_along_axis(self._sorted(), index, axis=2)[:, :, 0]
         with np.errstate(divide="ignore"):
             share = np.minimum(level / self.tail_mass, 1.0)
         beyond = self.top[:, None] + power_tail_excess(share, self.scale[:, None])
         return np.where(count == 0, beyond, step)
 
-    def joint_isf(self, level: FloatArray) -> FloatArray | None:
+    def joint_isf(self, level: FloatArray) -> FloatArray:
         """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
 
-        A level has the same place in every row, so many levels cost little more than one.
+        A level has the same place in every row, so many shared levels cost little more than one.
         """
-        if self.shape[1] > 1:
-            return None
-        shared = level[:1] if level.strides[0] == 0 else level
-        count = np.searchsorted(self._survival_by_count, shared, side="left")
-        points = self._sorted[:, 0]
+        count = np.searchsorted(self._survival_by_count, level, side="left")
+        points = self._sorted()[:, 0]
         index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
-        if len(index) == 1:
-            values = np.take(points, index[0], axis=1)
+        if level.ndim == 1:
+            values = np.take(points, index, axis=1)
         else:
             values = np.take_along_axis(points, index, axis=1)
-        for j in np.flatnonzero((count == 0).any(axis=0)):  # in the tail
-            column = level[:, [j]]
+        # A step is exact; on the tail the inverse is rounded, and raised until it covers.
+        in_tail = np.flatnonzero((np.atleast_2d(count) == 0).any(axis=0))
+        full = np.broadcast_to(level, values.shape)
+        for j in in_tail:
+            column = full[:, [j]]
             values[:, [j]] = raise_until_below(self.sf, column, self.isf(column))
         return values
 
@@ -103,14 +114,16 @@ class StepDraws:
     def _count_above(self, z: FloatArray) -> IntArray:
         """How many points of each draw lie above z: by halving, once many are in order."""
         m = self.points.shape[2]
-        if "_sorted" not in self.__dict__ or m < FEWEST_TO_SEARCH:
+        if not self._in_order or m < FEWEST_TO_SEARCH:
             return _count(self.points > z[:, :, None])
+        # Halving on all draws at once, where np.searchsorted takes one sorted array.
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
         before = np.arange(upto.size).reshape(self.shape) * m - 1
         step = 1 << (m.bit_length() - 1)
         while step:
             trial = upto + step
-            value = self._sorted.take(before + np.minimum(trial, m))
+            # Beyond the end any point will do: `trial <= m` refuses it.
+            value = self._sorted().take(before + np.minimum(trial, m))
             upto = np.where((trial <= m) & (value <= z), trial, upto)
             step //= 2
         return m - upto
@@ -121,13 +134,14 @@ class StepDraws:
         # Both ends exact: below its smallest point a law's survival is 1, not nearly 1.
         return np.linspace(self.tail_mass, 1.0, self.points.shape[2] + 1)
 
-    @cached_property
     def _sorted(self) -> FloatArray:
-        return np.sort(self.points, axis=2)
+        if not self._in_order:
+            self._in_order.append(np.sort(self.points, axis=2))
+        return self._in_order[0]
 
 
 @dataclass(frozen=True)
-class ShapeDraws:
+class ShapeDraws(Draws):
     """One fixed shape times a scale: ``P(Z > z) = P(R > z / scale)``, R of `shape_points`.
 
     `scale` is (n, S) and positive, `shape_points` is (m,) and sorted. The last of the m + 1 equal
@@ -142,8 +156,12 @@ class ShapeDraws:
     def shape(self) -> tuple[int, int]:
         return (self.scale.shape[0], self.scale.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return self.shape[1]
+
     def sf(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # the largest floats stand for infinity
             ratio = z / self.scale
         # The float just below zero must stay below it, or the tail at zero loses its atom.
         ratio = np.where((ratio == 0) & (z < 0), -SMALLEST_FLOAT, ratio)
@@ -155,6 +173,7 @@ class ShapeDraws:
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
         m = len(self.shape_points)
+        # Survival by the number of points above, rounded as `sf` rounds it.
         count = np.searchsorted((np.arange(m + 1) + 1.0) / (m + 1), level, side="left")
         step = self.shape_points[np.clip(m - count, 0, m - 1)]
         share = np.minimum(level * (m + 1), 1.0)
@@ -163,7 +182,7 @@ class ShapeDraws:
 
 
 @dataclass(frozen=True)
-class GridDraws:
+class GridDraws(Draws):
     """Quantiles joined by straight lines, and a power tail beyond the last one.
 
     `quantiles` is (n, S, m), ascending along the last axis, at the survival levels `levels` (m,),
@@ -179,6 +198,10 @@ class GridDraws:
     def shape(self) -> tuple[int, int]:
         return (self.quantiles.shape[0], self.quantiles.shape[1])
 
+    @property
+    def floats_per_row(self) -> int:
+        return self.quantiles.shape[1] * self.quantiles.shape[2] + 1
+
     def sf(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, self.shape)
         right = np.count_nonzero(self.quantiles <= z[:, :, None], axis=2)
@@ -186,6 +209,7 @@ class GridDraws:
         q_low = np.take_along_axis(self.quantiles, index - 1, axis=2)[:, :, 0]
         q_high = np.take_along_axis(self.quantiles, index, axis=2)[:, :, 0]
         s_low, s_high = self.levels[index - 1][:, :, 0], self.levels[index][:, :, 0]
+        # Equal quantiles divide by zero at the ends only, where the line is not used.
         with np.errstate(divide="ignore", invalid="ignore"):
             line = s_low + (s_high - s_low) * ((z - q_low) / (q_high - q_low))
         last = self.levels[-1]

@@ -8,9 +8,9 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
-from locuscore._shared.numeric import SMALLEST_RELATIVE_SCALE
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
+from locuscore.draws._scale import SMALLEST_RELATIVE_SCALE
 from locuscore.engines._boosting import BoostedTrees
 
 

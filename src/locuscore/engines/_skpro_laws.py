@@ -12,8 +12,8 @@ from skpro.distributions.adapters.scipy import _ScipyAdapter
 from skpro.distributions.base import BaseDistribution
 
 from locuscore._protocols import FloatArray, LossDraws
-from locuscore._shared.numeric import invert
-from locuscore.draws import NormalDraws, StepDraws, TransformedDraws
+from locuscore.draws import Draws, NormalDraws, StepDraws, TransformedDraws
+from locuscore.draws._inversion import invert
 from locuscore.draws._points import power_tail, power_tail_excess
 
 TAIL_MASS = 0.001
@@ -64,7 +64,7 @@ def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
 
 
 @dataclass(frozen=True)
-class SearchedDraws:
+class SearchedDraws(Draws):
     """Laws known by their own survival function, mixed with a power tail; one draw.
 
     ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median

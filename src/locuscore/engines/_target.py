@@ -72,5 +72,5 @@ class Target:
     def laws(self, draws: NormalDraws | MixtureDraws) -> LossDraws:
         """Laws of the loss, given laws on the model's scale."""
         if self.transform == "identity":
-            return draws.moved(self.unit * self.centre, self.unit * self.spread)
+            return draws.affine(self.unit * self.centre, self.unit * self.spread)
         return TransformedDraws(draws, self.forward, self.backward)

@@ -8,7 +8,7 @@ import numpy as np
 
 from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.numeric import row_blocks
+from locuscore._shared.blocks import row_blocks
 
 EVALUATIONS = 20_000  # laws evaluated, about; one costs as much as scoring a row
 MOST_EVALUATIONS = 200_000  # of many signals; fewer rows are then explained

@@ -16,6 +16,24 @@ from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.seeds import seeded
+from locuscore.testing._contract_names import (
+    FREE_IDENTITY,
+    HELD_OUT,
+    LEVEL_ZERO,
+    MISSING,
+    MONOTONE,
+    NO_RANDOMNESS,
+    NOT_EARLY,
+    PROTOCOL,
+    ROUND_TRIP,
+    ROUNDING,
+    ROWS_INDEPENDENT,
+    SCALE,
+    SUPPORT,
+    UPPER_INVERSE,
+    require,
+)
+from locuscore.testing._draws_contract import check_overrides
 
 N_ROWS, N_FIT = 300, 200  # rows made, and how many of them are D1
 ALPHAS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 0.9])
@@ -24,41 +42,6 @@ LEVELS = (0.95, 0.9, 0.7, 0.5, 0.3, 0.1, 0.05, 0.01)
 ROWS_RTOL = 1e-9  # batching may change results by rounding only
 PLACE_RTOL = 1e-9  # an inverse may be off by this, relative to its size and the law's spread
 SCALE_RTOL = 1e-6  # boosted trees keep gradients in single precision; see `_check_scale`
-
-PROTOCOL = "protocol"
-UPPER_INVERSE = "contract 1, upper inverse"
-ROUNDING = "contract 2, rounding is guarded once"
-LEVEL_ZERO = "contract 3, level zero is infinity"
-NOT_EARLY = "contract 4, no law ends early"
-NO_RANDOMNESS = "contract 5, nothing is random after fit"
-ROWS_INDEPENDENT = "contract 6, rows are independent"
-HELD_OUT = "contract 7, D2 is held out"
-SCALE = "contract 8, scale"
-MONOTONE = "contract 9, monotone"
-ROUND_TRIP = "contract 10, round trip"
-FREE_IDENTITY = "contract 11, the free identity"
-SUPPORT = "contract 12, support"
-MISSING = "missing values"
-
-_REMEDIES = {
-    PROTOCOL: "`fit` returns self and changes no argument; `predict_draws` returns an object with "
-    "`shape` (rows, draws), `sf` and `isf`, finite and broadcast against that shape.",
-    UPPER_INVERSE: "Return isf(s) = sup{z : sf(z) >= s}, the right end where a law is flat, and "
-    "check that it inverts this same sf.",
-    ROUNDING: "Check that sf falls below every positive level.",
-    LEVEL_ZERO: "isf must accept level 0; Locus turns it into infinity, or the support's top.",
-    NOT_EARLY: "Add a tail beyond the last point, as StepDraws and GridDraws have, and estimate "
-    "shapes and residuals out of fold.",
-    NO_RANDOMNESS: "Draw masks, posterior samples and seeds in `fit` and store them.",
-    ROWS_INDEPENDENT: "Learn means, scales and encodings in `fit`; use no statistic of the batch.",
-    HELD_OUT: "Learn from what `fit` is given, and keep nothing outside the engine.",
-    SCALE: "Make every floor, offset and starting value relative to the losses of D1.",
-    MONOTONE: "sf never rises with z, and isf never with the level: sort crossing quantiles.",
-    ROUND_TRIP: "Store parameters untouched, and read `random_state` in `fit` only.",
-    FREE_IDENTITY: "sf and isf disagree, or a law depends on the batch.",
-    SUPPORT: "sf and isf must belong to the same law; leave the support to LossDistribution.",
-    MISSING: "Handle missing signals, or raise a ValueError that says they are not accepted.",
-}
 
 
 @dataclass(frozen=True)
@@ -141,39 +124,32 @@ def _make_cases(seed: int) -> dict[str, _Case]:
     return {**cases, "zero-inflated": _Case("zero-inflated", S, inflated, 2.0**-10)}
 
 
-def _require(holds: Any, contract: str, problem: str) -> None:
-    if not np.all(holds):
-        raise AssertionError(f"{contract}: {problem}. {_REMEDIES[contract]}")
-
-
 def _fit_engine(engine: Any, case: _Case, seed: int) -> _Fitted:
     copy = seeded(engine, seed)
     S, z = case.S[:N_FIT].copy(), case.z[:N_FIT].copy()
     returned = copy.fit(S, z)
-    _require(returned is copy, PROTOCOL, f"fit returned {type(returned).__name__}, not itself")
+    require(returned is copy, PROTOCOL, f"fit returned {type(returned).__name__}, not itself")
     same = np.array_equal(S, case.S[:N_FIT]) and np.array_equal(z, case.z[:N_FIT])
-    _require(same, PROTOCOL, "fit changed the arrays it was given")
+    require(same, PROTOCOL, "fit changed the arrays it was given")
     return _Fitted(copy, seed, case)
 
 
 def _check_protocol(fitted: _Fitted) -> None:
     draws = fitted.draws()
     kind, n = type(draws).__name__, len(fitted.new_rows)
-    _require(isinstance(draws, LossDraws), PROTOCOL, f"predict_draws returned {kind}")
+    require(isinstance(draws, LossDraws), PROTOCOL, f"predict_draws returned {kind}")
     shape = draws.shape
-    _require(shape[0] == n and shape[1] >= 1, PROTOCOL, f"shape is {shape} for {n} rows")
+    require(shape[0] == n and shape[1] >= 1, PROTOCOL, f"shape is {shape} for {n} rows")
     for name, value in (("sf", 1.0), ("isf", 0.5)):
         result = np.asarray(getattr(draws, name)(np.full((n, 1), value)))
-        _require(result.shape == shape, PROTOCOL, f"{name} has shape {result.shape}, not {shape}")
-        _require(
-            np.isfinite(result), PROTOCOL, f"{name} is not finite on {fitted.case.name} losses"
-        )
+        require(result.shape == shape, PROTOCOL, f"{name} has shape {result.shape}, not {shape}")
+        require(np.isfinite(result), PROTOCOL, f"{name} is not finite on {fitted.case.name} losses")
 
 
 def _check_no_randomness(fitted: _Fitted) -> None:
     first, second = (_describe(fitted.draws()) for _ in range(2))
     gap = _largest_gap(first, second)
-    _require(np.array_equal(first, second), NO_RANDOMNESS, f"two calls differ by {gap:.2g}")
+    require(np.array_equal(first, second), NO_RANDOMNESS, f"two calls differ by {gap:.2g}")
 
 
 def _check_rows_independent(fitted: _Fitted) -> None:
@@ -189,18 +165,18 @@ def _check_rows_independent(fitted: _Fitted) -> None:
     for what, apart in regrouped.items():
         same = np.isclose(apart, together, rtol=ROWS_RTOL, atol=0.0)
         gap = _largest_gap(apart, together)
-        _require(same, ROWS_INDEPENDENT, f"{what} changes the laws by up to {gap:.2g}")
+        require(same, ROWS_INDEPENDENT, f"{what} changes the laws by up to {gap:.2g}")
 
 
 def _check_monotone_laws(fitted: _Fitted) -> None:
     draws = fitted.draws()
     survival = np.stack([draws.sf(z) for z in _columns(fitted, _z_grid(fitted.case))])
     inverse = np.stack([draws.isf(level) for level in _columns(fitted, np.array(LEVELS))])
-    _require((survival >= 0) & (survival <= 1), MONOTONE, "sf leaves [0, 1]")
+    require((survival >= 0) & (survival <= 1), MONOTONE, "sf leaves [0, 1]")
     rise = np.diff(survival, axis=0)
-    _require(rise <= 1e-12, MONOTONE, f"sf rises with z by up to {rise.max():.2g}")
+    require(rise <= 1e-12, MONOTONE, f"sf rises with z by up to {rise.max():.2g}")
     slack = PLACE_RTOL * (1.0 + np.abs(inverse[1:]))
-    _require(np.diff(inverse, axis=0) >= -slack, MONOTONE, "isf rises with the level")
+    require(np.diff(inverse, axis=0) >= -slack, MONOTONE, "isf rises with the level")
 
 
 def _check_upper_inverse(fitted: _Fitted) -> None:
@@ -213,9 +189,9 @@ def _check_upper_inverse(fitted: _Fitted) -> None:
         place = draws.isf(level)
         nearby = PLACE_RTOL * (np.abs(place) + spread)
         after, before = draws.sf(place + nearby), draws.sf(place - nearby)
-        _require(after < level, UPPER_INVERSE, f"after isf(s) survival is still s, {losses}")
+        require(after < level, UPPER_INVERSE, f"after isf(s) survival is still s, {losses}")
         enough = before >= level * (1.0 - PLACE_RTOL)
-        _require(enough, UPPER_INVERSE, f"before isf(s) survival is below s already, {losses}")
+        require(enough, UPPER_INVERSE, f"before isf(s) survival is below s already, {losses}")
 
 
 def _check_rounding(fitted: _Fitted) -> None:
@@ -226,10 +202,10 @@ def _check_rounding(fitted: _Fitted) -> None:
         laws += [LossDistribution(draws, np.full(draws.shape[0], gamma)) for gamma in gammas]
     for dist in laws:
         below = dist.sf(dist.isf(levels)) < levels
-        _require(below, ROUNDING, "no loss near isf(s) has a survival below s")
+        require(below, ROUNDING, "no loss near isf(s) has a survival below s")
     bounds = [dist.isf(levels) for dist in laws[1:]]
     for careful, bold in pairwise(bounds):
-        _require(careful >= bold, MONOTONE, "a smaller gamma lowers the bound")
+        require(careful >= bold, MONOTONE, "a smaller gamma lowers the bound")
 
 
 def _check_tail(fitted: _Fitted) -> None:
@@ -237,7 +213,11 @@ def _check_tail(fitted: _Fitted) -> None:
     upper, middle = draws.isf(_column(fitted, 1e-3)), draws.isf(_column(fitted, 0.5))
     ended = np.mean(draws.sf(upper + 2.0 * (upper - middle)) <= 0)
     where = f"soon after their upper thousandth, on the {fitted.case.name} losses"
-    _require(ended == 0, NOT_EARLY, f"{ended:.0%} of the laws reach zero {where}")
+    require(ended == 0, NOT_EARLY, f"{ended:.0%} of the laws reach zero {where}")
+
+
+def _check_overrides(fitted: _Fitted) -> None:
+    check_overrides(fitted.draws(), _z_grid(fitted.case), np.array(LEVELS))
 
 
 def _check_scale(fitted: _Fitted) -> None:
@@ -248,7 +228,7 @@ def _check_scale(fitted: _Fitted) -> None:
     case = _Case(fitted.case.name, fitted.case.S, factor * fitted.case.z)
     scaled = _inverses(_fit_engine(clone(fitted.engine), case, fitted.seed).draws())
     same = np.abs(scaled / factor - expected) <= SCALE_RTOL * size
-    _require(same, SCALE, f"{factor:g} times the losses do not give {factor:g} times the laws")
+    require(same, SCALE, f"{factor:g} times the losses do not give {factor:g} times the laws")
 
 
 def _check_missing_values(engine: Any, case: _Case, seed: int) -> None:
@@ -259,7 +239,7 @@ def _check_missing_values(engine: Any, case: _Case, seed: int) -> None:
         values = _describe(fitted.predict_draws(S[N_FIT:]))
     except ValueError:
         return  # a clear refusal is an answer
-    _require(np.isfinite(values), MISSING, "rows with NaN give laws that are not numbers")
+    require(np.isfinite(values), MISSING, "rows with NaN give laws that are not numbers")
 
 
 def _first_signal(X: FloatArray) -> FloatArray:
@@ -285,7 +265,7 @@ def _fit_locus(engine: Any, case: _Case, seed: int, support: Any = None) -> Locu
 def _check_level_zero(locus: Locus, case: _Case) -> None:
     bound = _with_too_few_rows(locus, case.S[:20])
     problem = f"with too few rows the bound is {np.min(bound):g}"
-    _require(np.isposinf(bound), LEVEL_ZERO, problem)
+    require(np.isposinf(bound), LEVEL_ZERO, problem)
 
 
 def _with_too_few_rows(locus: Locus, S: FloatArray) -> FloatArray:
@@ -295,18 +275,18 @@ def _with_too_few_rows(locus: Locus, S: FloatArray) -> FloatArray:
         bound = locus.loss_bound(S, TOO_SMALL)
     texts = [str(w.message) for w in caught if issubclass(w.category, LocusWarning)]
     named = len(texts) == 1 and str(smallest_n(TOO_SMALL)) in texts[0]
-    _require(named, LEVEL_ZERO, f"no single warning names the rows needed, got {texts}")
+    require(named, LEVEL_ZERO, f"no single warning names the rows needed, got {texts}")
     return np.asarray(bound)
 
 
 def _check_surprise(locus: Locus, case: _Case) -> None:
     bound = locus.loss_bound(case.S, ALPHAS)
-    _require(np.isfinite(bound), NOT_EARLY, f"some bounds are infinite on {case.name} losses")
+    require(np.isfinite(bound), NOT_EARLY, f"some bounds are infinite on {case.name} losses")
 
 
 def _check_monotone_bound(locus: Locus, case: _Case) -> None:
     bound = locus.loss_bound(case.S[N_FIT:], np.sort(ALPHAS))
-    _require(np.diff(bound, axis=1) <= 0, MONOTONE, "the bound rises with alpha")
+    require(np.diff(bound, axis=1) <= 0, MONOTONE, "the bound rises with alpha")
 
 
 def _check_round_trip(locus: Locus, case: _Case) -> None:
@@ -317,7 +297,7 @@ def _check_round_trip(locus: Locus, case: _Case) -> None:
     }
     for what, copy in remade.items():
         same = np.isclose(copy.loss_bound(case.S, ALPHAS), expected, rtol=ROWS_RTOL, atol=0.0)
-        _require(same, ROUND_TRIP, f"{what} changes the bounds of the {case.name} losses")
+        require(same, ROUND_TRIP, f"{what} changes the bounds of the {case.name} losses")
 
 
 def _check_free_identity(locus: Locus, case: _Case) -> None:
@@ -327,7 +307,7 @@ def _check_free_identity(locus: Locus, case: _Case) -> None:
     covered = np.count_nonzero(z[:, None] <= locus.loss_bound(S, alphas), axis=0)
     ranks = np.array([conformal_rank(n, alpha) for alpha in alphas])
     problem = f"fewer than k calibration rows lie below their own bound, {case.name} losses"
-    _require(covered >= ranks, FREE_IDENTITY, problem)
+    require(covered >= ranks, FREE_IDENTITY, problem)
 
 
 def _check_held_out(locus: Locus, case: _Case) -> None:
@@ -335,7 +315,7 @@ def _check_held_out(locus: Locus, case: _Case) -> None:
     S[N_FIT:], z[N_FIT:] = S[N_FIT:][::-1] * 3.0 - 1.0, 100.0 * z[N_FIT:]
     other = clone(locus).fit_losses(S, z)
     first, second = (_inverses(fitted.loss_dist(case.S[:50]).draws) for fitted in (locus, other))
-    _require(np.array_equal(first, second), HELD_OUT, "the laws change with the calibration rows")
+    require(np.array_equal(first, second), HELD_OUT, "the laws change with the calibration rows")
 
 
 def _check_support(engine: Any, case: _Case, support: Any, seed: int) -> None:
@@ -345,12 +325,12 @@ def _check_support(engine: Any, case: _Case, support: Any, seed: int) -> None:
     inside = (bound >= low) & (bound <= high)
     if isinstance(support, set):
         inside &= np.isin(bound, list(support))
-    _require(inside, SUPPORT, f"bounds leave the support {support}")
+    require(inside, SUPPORT, f"bounds leave the support {support}")
     top = _with_too_few_rows(locus, S) == high
-    _require(top, LEVEL_ZERO, f"with too few rows the bound is not the top of {support}")
+    require(top, LEVEL_ZERO, f"with too few rows the bound is not the top of {support}")
     for tau in np.unique(np.append(0.0, np.quantile(case.z, [0.3, 0.7, 0.9]))):
         same = (bound <= tau) == (locus.exceedance(S, tau)[:, None] <= ALPHAS)
-        _require(same, SUPPORT, f"bound and exceedance disagree at tau = {tau:g}")
+        require(same, SUPPORT, f"bound and exceedance disagree at tau = {tau:g}")
 
 
 _ENGINE_CHECKS: tuple[Callable[[_Fitted], None], ...] = (
@@ -361,6 +341,7 @@ _ENGINE_CHECKS: tuple[Callable[[_Fitted], None], ...] = (
     _check_upper_inverse,
     _check_rounding,
     _check_tail,
+    _check_overrides,
     _check_scale,
 )
 _BOUND_CHECKS: tuple[Callable[[Locus, _Case], None], ...] = (

@@ -5,15 +5,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from helpers import assert_close
-from locuscore._shared import numeric as _numeric
-from locuscore._shared.numeric import (
-    falling,
+from locuscore.draws._inversion import (
+    decreasing_in_level,
     invert,
-    invert_smooth,
     kth_largest,
     raise_until_below,
-    row_blocks,
 )
+from locuscore.draws._smooth_inversion import invert_smooth
 
 
 class Counted:
@@ -38,19 +36,6 @@ def test_kth_largest_is_the_kth_from_the_top(values, data):
     result = kth_largest(np.array([values], dtype=float), np.array([k]))
     assert result.shape == (1, 1)
     assert result[0, 0] == sorted(values, reverse=True)[k - 1]
-
-
-@given(st.integers(0, 500), st.integers(0, 50), st.none() | st.integers(1, 40))
-def test_row_blocks_cover_every_row_once_and_stay_small(n, width, most):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_numeric, "BLOCK_FLOATS", 100)
-        blocks = list(row_blocks(n, width, most))
-    rows = [row for block in blocks for row in range(block.start, block.stop)]
-    assert rows == list(range(n))
-    for block in blocks:
-        size = block.stop - block.start
-        assert size == 1 or size * width <= 100
-        assert most is None or size <= most
 
 
 @pytest.mark.parametrize("n_draws", [2, 5, 20, 200])
@@ -218,13 +203,19 @@ def test_invert_smooth_leaves_infinite_ends_alone():
     assert_close(ndtr(-result[0, 1]), 0.3, rtol=1e-10)
 
 
-def test_falling_orders_the_values_by_level_and_joins_ties():
+def test_decreasing_in_level_orders_the_values_and_joins_ties():
     level = np.array([[0.1, 0.5, 0.1, 0.3, 0.9]])
     value = np.array([[3.0, 1.0, 3.1, 0.9, 0.5]])
-    assert_close(falling(value, level), [[3.1, 1.0, 3.1, 1.0, 0.5]])
+    assert_close(decreasing_in_level(value, level), [[3.1, 1.0, 3.1, 1.0, 0.5]])
 
 
-def test_levels_shared_by_all_rows_fall_like_those_of_each_row(rng):
+def test_levels_shared_by_all_rows_order_like_those_of_each_row(rng):
     value = rng.normal(size=(5, 9))
-    level = np.broadcast_to(rng.integers(0, 4, size=9) / 4, value.shape)
-    assert_close(falling(value, level), falling(value, level.copy()))
+    for level in (rng.integers(0, 4, size=9) / 4, np.arange(9) / 9):
+        each = np.tile(level, (5, 1))
+        assert_close(decreasing_in_level(value, level), decreasing_in_level(value, each))
+
+
+def test_values_in_the_right_order_are_left_alone(rng):
+    level, value = np.array([0.3, 0.1, 0.2]), np.array([[1.0, 3.0, 2.0]])
+    assert decreasing_in_level(value, level) is value
