@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import zipfile
 from collections.abc import Callable, Mapping
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+
+from locuscore._shared.files import write_atomically
 
 FORMAT = 1  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
@@ -81,37 +82,6 @@ def write_archive(
                 archive.writestr(zipfile.ZipInfo(name, OLDEST_ZIP_DATE), data)
 
     write_atomically(path, write)
-
-
-def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside the old one and put it in its place when it is complete on disk.
-
-    Whatever fails before that leaves the old file as it was, and no other.
-    """
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    keep_names(target.parent)
-
-
-def keep_names(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on disk, to survive a power cut."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
