@@ -30,6 +30,7 @@ from locuscore._rules.route import (
 from locuscore._rules.rule import FlagRule, match_acceptance, tau_rule, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.kept import Kept
 
 __all__ = [
     "ArchiveError",
@@ -38,6 +39,7 @@ __all__ = [
     "ExceedanceInterval",
     "FlagRule",
     "KNNGamma",
+    "Kept",
     "Locus",
     "LocusWarning",
     "OperatingCurve",

@@ -38,7 +38,7 @@ from sklearn.utils import check_array
 
 from archives_for_tests import forge, forged_schema, members_of, rows, small_scorer
 from locuscore import ArchiveError, Scorer
-from locuscore._archive.formats import read_skops, skops_bytes
+from locuscore._archive.skops_models import read_skops, skops_bytes
 from locuscore.engines._boosting import BoostedTrees
 
 pytestmark = pytest.mark.extra

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from fuzz.forge import read_zip, signed, write_zip
 from fuzz.server import HOLES, MEANING, Outcome, Server
 from fuzz.targets import PREDICTORS, TARGETS, read_target, write_target
-from locuscore._archive.formats import OBJECTS
+from locuscore._archive.skops_models import OBJECTS
 from locuscore._archive.skops_schema import SkopsFile
 
 pytestmark = pytest.mark.extra
@@ -101,7 +101,7 @@ def with_a_tree_that_leads_outside(archive):
     return write_zip(signed(members))
 
 
-NO_CHECK = "import locuscore._archive.formats as t\nt.check_fitted = lambda model: None"
+NO_CHECK = "import locuscore._archive.skops_models as t\nt.check_fitted = lambda model: None"
 
 
 def test_a_loader_without_its_check_is_noticed(server, forest, tmp_path):

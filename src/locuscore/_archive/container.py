@@ -24,7 +24,7 @@ import numpy as np
 
 from locuscore._shared.files import write_atomically
 
-FORMAT = 1  # raised when an older version could not read what this one writes
+FORMAT = 2  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
 MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
 LARGEST_MANIFEST = 2**24
@@ -219,7 +219,7 @@ def _manifest(archive: zipfile.ZipFile, key: bytes | None) -> dict[str, Any]:
         _authenticate(text, archive.comment, key)
     manifest: dict[str, Any] = json.loads(text)
     version = manifest["format"]
-    if not isinstance(version, int) or version > FORMAT:
+    if type(version) is not int or not 1 <= version <= FORMAT:
         raise ArchiveError(
             f"it has format {version}, but this version of locuscore reads up to {FORMAT}; "
             "install a newer locuscore."

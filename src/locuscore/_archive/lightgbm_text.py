@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive.trees import check_links
+from locuscore._shared.tree_links import check_links
 
 VERSIONS = ("v3", "v4")
 HEADER = [
