@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
 from archives_for_tests import (
@@ -15,90 +14,15 @@ from archives_for_tests import (
     rows,
     small_scorer,
 )
+from calibrations_for_tests import LevelPerRow
 from locuscore import ArchiveError, Kept, KNNGamma, Scorer, engines
 from locuscore._archive.kinds import Kinds
 from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._shared.kept import kept_of
-from locuscore.draws import NormalDraws
 from locuscore.engines import Ensemble, Forest
+from own_classes import Constant, FirstColumn, Half, Packed
 
 needs_skops = pytest.mark.extra
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A part of `Constant` that occurs nowhere else."""
-
-    ARCHIVE = Kept("constant.Spread", single=("value",))
-
-    value: float
-
-
-class Constant(BaseEstimator):
-    """The losses of D1 as one normal law, moved by a model."""
-
-    ARCHIVE = Kept("Constant", fields=("model_", "spread_"), single=("floor_",), holds=(Spread,))
-
-    def __init__(self, times=1.0, model=None):
-        self.times = times
-        self.model = model
-
-    def fit(self, S, z):
-        self.model_ = Ridge().fit(S, z)
-        self.spread_ = Spread(float(np.std(z)))
-        self.floor_ = 1e-3
-        return self
-
-    def predict_draws(self, S):
-        centre = self.model_.predict(S)[:, None]
-        scale = np.full_like(centre, self.times * self.spread_.value + self.floor_)
-        return NormalDraws(centre, scale)
-
-
-class Packed(Constant):
-    """The same, in a format of its own."""
-
-    ARCHIVE = Kept("Packed", fields=("table",), single=("floor",))
-
-    def to_parts(self):
-        table = np.append(self.model_.coef_, [self.model_.intercept_, self.spread_.value])
-        return {"table": table, "floor": self.floor_}
-
-    @classmethod
-    def from_parts(cls, parts):
-        if parts["table"].ndim != 1:
-            raise ValueError("its table has one row")
-        result = cls(parts["times"])
-        *coefficients, start, spread = parts["table"]
-        result.model_ = Ridge()
-        result.model_.coef_, result.model_.intercept_ = np.array(coefficients), start
-        result.spread_, result.floor_ = Spread(float(spread)), parts["floor"]
-        return result
-
-
-class Half(BaseEstimator):
-    """A gamma that is one half everywhere."""
-
-    ARCHIVE = Kept("Half", single=("value_",))
-
-    def fit(self, S):
-        self.value_ = 0.5
-        return self
-
-    def predict(self, S):
-        return np.full(len(S), self.value_)
-
-
-@dataclass(frozen=True)
-class FirstColumn:
-    """A predictor."""
-
-    ARCHIVE = Kept("FirstColumn", single=("times",))
-
-    times: float = 1.0
-
-    def __call__(self, X):
-        return self.times * X[:, 0]
 
 
 @pytest.fixture
@@ -127,6 +51,23 @@ def test_a_class_of_ones_own_comes_back(settings, classes, path):
     assert_same_scores(scorer, loaded, rows(50, seed=1)[0])
     loaded.save(path)
     assert_same_scores(scorer, Scorer.load(path, classes=classes), rows(50, seed=1)[0])
+
+
+@needs_skops
+def test_a_calibration_of_ones_own_comes_back(path):
+    """Every row has another level, before and after."""
+    locus = small_scorer().locus
+    locus.calibration_ = LevelPerRow(locus.tails_, 2)
+    scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+    scorer.save(path)
+    with pytest.raises(ArchiveError, match="unknown kind 'LevelPerRow'"):
+        Scorer.load(path)
+    loaded = Scorer.load(path, classes=[LevelPerRow])
+    X, _ = rows(50, seed=1)
+    assert_same_scores(scorer, loaded, X)
+    levels = loaded.locus.calibration_.level(0.1, X[:, 2])
+    np.testing.assert_allclose(loaded(X)["bound_0.1"], loaded.locus.loss_dist(X).isf(levels))
+    assert len(np.unique(levels)) == len(X)
 
 
 def test_a_parameter_that_is_no_plain_value_comes_back_as_its_default():

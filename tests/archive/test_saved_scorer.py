@@ -549,6 +549,10 @@ def changed_state(path, change):
     forge(path, {"scorer.json": json.dumps(state).encode()})
 
 
+def tails(state):
+    return state["locus"]["calibration_"]["state"]["tails"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -558,10 +562,14 @@ def changed_state(path, change):
         (lambda s: s["locus"]["engine_"]["state"].update({"predict_draws": 1}), "not what a"),
         (lambda s: s["locus"]["engine_"]["state"].pop("table_"), "not what a"),
         (lambda s: s["locus"].update({"engine_": 3}), "do not make a fitted Locus"),
-        (lambda s: s["locus"]["signals"].update({"encoder": 3}), "no encoders"),
-        (lambda s: s["locus"].pop("tails_"), "damaged"),
+        (lambda s: s["locus"]["signals_"]["state"].update({"encoder": 3}), "no encoders of rows"),
+        (lambda s: s["locus"].pop("calibration_"), "damaged"),
+        (lambda s: s["locus"].update({"calibration_": None}), "do not make a fitted Locus"),
         (lambda s: s.pop("rule"), "damaged"),
-        (lambda s: s["locus"]["tails_"].update({"member": "nowhere"}), "damaged"),
+        (lambda s: tails(s).update({"member": "nowhere"}), "damaged"),
+        (lambda s: tails(s).update({"is": "text"}), "damaged"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 0.2]}), "ascending"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 2]}), "ascending"),
     ],
 )
 def test_a_forged_state_is_refused(path, change, message):

@@ -1,8 +1,8 @@
 """Checks of fitted scikit-learn objects: what compiled code will follow, and what sets sizes.
 
-Attributes of a loaded model can be anything. Most of it meets Python and numpy, which look before
-they read; what is handed to compiled code that does not look, or decides how much memory one row
-takes, is checked here.
+Attributes of a loaded model can be anything. Most of them are used by Python and numpy, which check
+before they read. What is checked here is what reaches compiled code that does not, and what decides
+how much memory one row takes.
 """
 
 from collections.abc import Callable
@@ -60,6 +60,7 @@ METHODS = {"predict", "predict_proba", "decision_function"}
 def check_fitted(model: Any) -> None:
     """Check everything inside a fitted scikit-learn object."""
     for value in _inside(model):
+        # Checks of trees need the features and outputs of their model.
         if isinstance(value, Tree | TreePredictor):
             raise ValueError("a tree stands where no model looks after it")
         for kinds, check in CHECKS:
@@ -73,6 +74,7 @@ def _inside(model: Any) -> list[Any]:
     waiting = [model]
     while waiting:
         value = waiting.pop()
+        # A forged model may contain itself.
         if id(value) in found or value is None or isinstance(value, str | bytes | int | float):
             continue
         found[id(value)] = value
@@ -104,11 +106,13 @@ def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
     limit_jobs(own)
-    # One for each row and column of the rest.
+    # Broadcasting would give one value for each pair of a row and an intercept.
     if np.ndim(own.get("intercept_", 0.0)) > 1 or np.ndim(own.get("unit_", 0.0)):
         raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
+    # A type of text or bytes can be of any length, for each value of the output.
     if own.get("dtype") is not None and np.dtype(own["dtype"]).kind not in "biuf":
         raise ValueError(f"a {type(model).__name__} gives something else than numbers")
+    # Room is made for as many as it claims, and filled for as many as there are.
     if "n_classes_" in own and "classes_" in own:
         several = isinstance(own["n_classes_"], list)
         classes = own["classes_"] if several else [own["classes_"]]
@@ -118,6 +122,7 @@ def _check_sizes(model: Any) -> None:
 
 
 def _check_dummy(model: Any) -> None:
+    """Check that a dummy has as many values as it claims, which it repeats for every row."""
     own = vars(model)
     if "n_outputs_" not in own:
         return
@@ -138,7 +143,10 @@ def _check_dummy(model: Any) -> None:
 
 
 def _check_one_hot(model: Any) -> None:
-    """Check the columns of the sparse matrix that the encoder builds, which nobody else does."""
+    """Check the columns of the sparse matrix that the encoder builds.
+
+    Nobody else does, and compiled code uses their numbers as addresses.
+    """
     own = vars(model)
     if "categories_" not in own:
         return
@@ -153,6 +161,7 @@ def _check_one_hot(model: Any) -> None:
     dropped = nothing if drops is None else list(drops)
     if drops is not None and (drops.shape != (len(levels),) or drops.dtype.kind != "O"):
         raise ValueError("an encoder drops other columns than it has")
+    # Rare levels become one column, and a dropped one none: the widths must follow from that.
     parts = (levels, rare, maps, dropped, own["_n_features_outs"])
     for known, few, places, drop, width in zip(*parts, strict=True):
         n_levels = len(known) - (0 if few is None else len(few) - 1)
@@ -190,12 +199,14 @@ def _check_categories(model: Any) -> None:
 
 
 def _check_polynomial(model: Any) -> None:
+    """Check that a polynomial has the terms it makes room for, and not too many."""
     own = vars(model)
     if "n_output_features_" not in own:
         return
     degrees = own["_min_degree"], own["_max_degree"]
     if not all(type(degree) is int and 0 <= degree <= LARGEST_DEGREE for degree in degrees):
         raise ValueError(f"a polynomial has a degree above {LARGEST_DEGREE}")
+    # Counting takes as long as the degree, which is why that was bounded first.
     count = partial(
         model._num_combinations,
         n_features=features_of(model),
@@ -210,7 +221,10 @@ def _check_polynomial(model: Any) -> None:
 
 
 def _check_target_encoder(model: Any) -> None:
-    """Check that every column it writes has an encoding: others would hold what memory held."""
+    """Check that every column it writes has an encoding.
+
+    A column without one would keep whatever was in its memory before.
+    """
     levels, found = vars(model).get("categories_", []), vars(model).get("encodings_", [])
     repeats = len(model.classes_) if getattr(model, "target_type_", "") == "multiclass" else 1
     wanted = [(len(known),) for known in levels for _ in range(repeats)]
@@ -219,7 +233,7 @@ def _check_target_encoder(model: Any) -> None:
 
 
 def _check_voting(model: Any) -> None:
-    """Check votes, which are counted in an array as long as the largest of them."""
+    """Check votes, which are counted in an array as long as the largest label."""
     own = vars(model)
     if own.get("voting") != "hard" or "estimators_" not in own:
         return
@@ -237,17 +251,22 @@ def _own(value: Any) -> dict[str, Any]:
 
 
 def _check_stacking(model: Any) -> None:
+    # Any method named there would be called.
     if not set(vars(model).get("stack_method_", [])) <= METHODS:
         raise ValueError("a stack asks its models for something else than predictions")
 
 
 def _check_sigmoid(model: Any) -> None:
+    # Several slopes would make a matrix of each column of scores.
     if np.ndim(model.a_) or np.ndim(model.b_):
         raise ValueError("a calibration has several slopes")
 
 
 def _check_function(model: Any) -> None:
-    """Check that functions of the list take rows only: settings choose types, and leave values."""
+    """Check that functions on the list get rows and no settings of the file.
+
+    Settings choose the type of the result, and whether values are left as memory had them.
+    """
     own = vars(model)
     for name, settings in (("func", "kw_args"), ("inverse_func", "inv_kw_args")):
         given = own.get(name)

@@ -18,7 +18,8 @@ from locuscore._archive.skops_schema import SkopsFile
 from locuscore._archive.widths import check_widths
 from locuscore._shared.optional import require
 
-# Classes of which an object may be made and filled with attributes.
+# Classes of which an object may be made and filled with attributes. Each must be safe with any
+# attributes, or have a check in `fitted_models`.
 _OBJECTS = {
     "locuscore.engines._boosting": "BoostedTrees",
     "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
@@ -117,7 +118,7 @@ def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        # No more than its own types are trusted: skops copies them at each node.
+        # skops copies this list at every node, so it gets no more than it needs.
         model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
     check_fitted(model)
     check_widths(model)
