@@ -100,7 +100,7 @@ def encode_predictor(predictor: Any, writer: Writer) -> Any:
     foreign = foreign_types(data)
     if foreign:
         _warn(f"the predictor holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
-    return {"is": "skops", "member": writer.add(data, "skops")}
+    return {"is": "skops", "member": writer.add_member(data, "skops")}
 
 
 def _warn(message: str) -> None:

@@ -44,7 +44,7 @@ class Writer:
         if isinstance(value, float) and not np.isfinite(value):
             return {"is": "float", "value": repr(value)}
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
-            return {"is": "text", "member": self.add(value.encode(), "txt")}
+            return {"is": "text", "member": self.add_member(value.encode(), "txt")}
         if isinstance(value, PLAIN):
             return value
         if isinstance(value, list | tuple | dict | bytes):
@@ -60,7 +60,7 @@ class Writer:
         items = [self.encode(item) for item in value]
         return items if isinstance(value, list) else {"is": "tuple", "items": items}
 
-    def add(self, data: bytes, ending: str) -> str:
+    def add_member(self, data: bytes, ending: str) -> str:
         """Store a member and return its name."""
         name = f"parts/{len(self.members)}.{ending}"
         self.members[name] = data
@@ -68,7 +68,7 @@ class Writer:
 
     def _array(self, value: np.ndarray) -> Any:
         if value.dtype.kind in NUMBERS_AND_TEXT:
-            return {"is": "array", "member": self.add(array_bytes(value), "npy")}
+            return {"is": "array", "member": self.add_member(array_bytes(value), "npy")}
         # numpy would pickle Python objects.
         items = [self.encode(item) for item in value.ravel().tolist()]
         return {"is": "objects", "shape": list(value.shape), "items": items}
@@ -76,21 +76,21 @@ class Writer:
     def _object(self, value: Any) -> Any:
         kept = kept_of(type(value))
         if kept is not None:
-            return {"is": "object", "kind": kept.kind, "state": self._state(value, kept)}
+            return {"is": "object", "kind": kept.kind, "state": self._parts(value, kept)}
         if is_lightgbm(value):
             text, classes = lightgbm_parts(value)
-            member = self.add(text.encode(), "txt")
+            member = self.add_member(text.encode(), "txt")
             return {"is": "lightgbm", "member": member, "classes": self.encode(classes)}
         # skops could write an engine of somebody else, but nobody could read it without trust.
         if isinstance(value, BaseEstimator) and not hasattr(value, "predict_draws"):
-            return {"is": "skops", "member": self.add(skops_bytes(value), "skops")}
+            return {"is": "skops", "member": self.add_member(skops_bytes(value), "skops")}
         raise TypeError(
             f"{type(value).__name__} has no safe format and cannot be saved; an archive takes the "
             f"engines {', '.join(engines.KEPT)}, KNNGamma, and classes that declare how they are "
             f"kept, such as {HOW_TO_DECLARE}."
         )
 
-    def _state(self, value: Any, kept: Kept) -> dict[str, Any]:
+    def _parts(self, value: Any, kept: Kept) -> dict[str, Any]:
         kind = type(value)
         known = self.kinds.find(kept.kind) or self.foreign.setdefault(kept.kind, kind)
         if known is not kind:
@@ -136,7 +136,7 @@ class Reader:
     kinds: Kinds = field(default_factory=Kinds)
     taken: set[str] = field(default_factory=set)
 
-    def part(self, member: str) -> bytes:
+    def take_member(self, member: str) -> bytes:
         """Return a member, once: one that many values shared would be built as many times."""
         if member in self.taken:
             raise ArchiveError(f"several of its values are the member {member!r}.")
@@ -189,7 +189,7 @@ class Reader:
                 f"reads, and {here} is installed; install scikit-learn=={minor}.*, or fit and save "
                 "it again."
             )
-        return read_skops(self.part(member), self.trusted)
+        return read_skops(self.take_member(member), self.trusted)
 
 
 def _defaults(kind: type) -> dict[str, Any]:
@@ -208,12 +208,12 @@ def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
 
 
 def _lightgbm(reader: Reader, value: Mapping[str, Any]) -> Any:
-    text = reader.part(value["member"]).decode()
+    text = reader.take_member(value["member"]).decode()
     return read_lightgbm(text, reader.decode(value["classes"]))
 
 
 _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
-    "array": lambda reader, value: read_array(reader.part(value["member"])),
+    "array": lambda reader, value: read_array(reader.take_member(value["member"])),
     "bytes": lambda _, value: bytes.fromhex(value["hex"]),
     "dict": lambda reader, value: {
         reader.decode(key): reader.decode(item) for key, item in value["items"]
@@ -223,7 +223,7 @@ _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
     "object": lambda reader, value: reader.build(value["kind"], value["state"]),
     "objects": _objects,
     "skops": lambda reader, value: reader.skops(value["member"]),
-    "text": lambda reader, value: reader.part(value["member"]).decode(),
+    "text": lambda reader, value: reader.take_member(value["member"]).decode(),
     "tuple": lambda reader, value: tuple(reader.decode(item) for item in value["items"]),
 }
 
