@@ -33,6 +33,7 @@ from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.kept import Kept
 
 __all__ = [
     "ArchiveError",
@@ -41,6 +42,7 @@ __all__ = [
     "ExceedanceInterval",
     "FlagRule",
     "KNNGamma",
+    "Kept",
     "Locus",
     "LocusWarning",
     "OperatingCurve",

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._archive.container import ArchiveError, checked, read_archive, write_archive
 from locuscore._archive.estimator import decode_locus, encode_locus
+from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
+from locuscore._archive.kinds import Kinds
 from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of
@@ -200,6 +202,7 @@ class Scorer:
         loss: Any = None,
         signals: Any = None,
         trusted: Sequence[str] = (),
+        classes: Sequence[type] = (),
         key: bytes | None = None,
         allow_another_predictor: bool = False,
     ) -> "Scorer":
@@ -217,6 +220,9 @@ class Scorer:
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
+        classes
+            Classes of your own that the archive may hold, such as an engine, each with an
+            attribute ``ARCHIVE`` (see `Kept`). Nothing is imported because an archive names it.
         key
             The key given to `save`. An archive that is not signed, or not with this key, raises
             `ArchiveError` before anything in it is parsed. Without a key a signed archive loads
@@ -227,12 +233,15 @@ class Scorer:
         """
         if predictor is not None:
             check_predictor(predictor)
+        kinds = Kinds.of(classes)
         manifest, members = read_archive(path, key)
 
         def build() -> "Scorer":
             check_manifest(manifest)
-            reader = Reader(members, manifest["written_by"], tuple(trusted))
+            reader = Reader(members, manifest["written_by"], tuple(trusted), kinds)
             state = json.loads(members["scorer.json"])
+            if manifest["format"] == 1:
+                state = upgraded(state)
             locus = decode_locus(state["locus"], reader, predictor, loss, signals)
             rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
             try:

@@ -38,7 +38,7 @@ from sklearn.utils import check_array
 
 from archives_for_tests import forge, forged_schema, members_of, rows, small_scorer
 from locuscore import ArchiveError, Scorer
-from locuscore._archive.formats import read_skops, skops_bytes
+from locuscore._archive.skops_models import read_skops, skops_bytes
 from locuscore.engines._boosting import BoostedTrees
 
 pytestmark = pytest.mark.extra
@@ -468,7 +468,7 @@ def test_a_model_takes_no_more_jobs_than_there_are_processors():
 def test_a_member_is_built_once(tmp_path):
     small_scorer().save(tmp_path / "x.locus")
     state = json.loads(members_of(tmp_path / "x.locus")["scorer.json"])
-    state["locus"]["feature_names_in_"] = [state["locus"]["tails_"]] * 1000
+    state["locus"]["feature_names_in_"] = [state["locus"]["calibration_"]["state"]["tails"]] * 1000
     forge(tmp_path / "x.locus", {"scorer.json": json.dumps(state).encode()})
     with pytest.raises(ArchiveError, match="several of its values are the member"):
         Scorer.load(tmp_path / "x.locus")

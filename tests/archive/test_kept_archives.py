@@ -9,8 +9,7 @@ import pytest
 
 from archives_for_tests import members_of
 from helpers import assert_close
-from locuscore import ArchiveError, Scorer
-from locuscore._archive import values as codec
+from locuscore import ArchiveError, Scorer, engines
 from locuscore._archive.container import FORMAT, read_manifest
 
 FOLDER = Path(__file__).parents[1] / "archives"
@@ -32,17 +31,29 @@ def minor(text):
     return text.split(".")[:2]
 
 
-def test_the_archives_of_this_format_are_kept_and_small():
-    assert {path.stem for path in KEPT if path.parent.name == f"format_{FORMAT}"} == NAMES
-    assert all(path.stat().st_size < 100_000 for path in KEPT)
+FORMATS = range(1, FORMAT + 1)
 
 
-def test_every_engine_is_in_a_kept_archive():
+@pytest.mark.parametrize("number", FORMATS)
+def test_the_archives_of_every_format_are_kept_and_small(number):
+    kept = [path for path in KEPT if path.parent.name == f"format_{number}"]
+    assert {path.stem for path in kept} == NAMES
+    assert all(path.stat().st_size < 100_000 for path in kept)
+    assert {read_manifest(path)["format"] for path in kept} == {number}
+
+
+@pytest.mark.parametrize("number", FORMATS)
+def test_every_engine_is_in_a_kept_archive(number):
     found = set()
-    for path in KEPT:
+    for path in FOLDER.glob(f"format_{number}/*.locus"):
         text = members_of(path)["scorer.json"].decode()
-        found |= set(re.findall(r'"class": "(\w+)"', text))
-    assert set(codec._FIELDS["locuscore.engines"]) <= found
+        found |= set(re.findall(r'"(?:class|kind)": "(\w+)"', text))
+    assert set(engines.KEPT) <= found
+
+
+def test_no_module_is_named():
+    for path in FOLDER.glob(f"format_{FORMAT}/*.locus"):
+        assert "locuscore." not in members_of(path)["scorer.json"].decode()
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -52,7 +52,7 @@ from locuscore import (
     pinball,
     prediction_column,
 )
-from locuscore._archive import values as codec
+from locuscore._archive import values
 from locuscore.engines import Ensemble, Forest
 
 pytestmark = pytest.mark.extra
@@ -79,7 +79,7 @@ def test_every_engine_comes_back(name, path):
 
 
 def test_every_engine_that_can_be_saved_is_tested():
-    assert set(codec._FIELDS["locuscore.engines"]) == set(ENGINES)
+    assert set(engines.KEPT) == set(ENGINES)
 
 
 def test_several_outputs_come_back(path):
@@ -383,7 +383,7 @@ def test_a_missing_skops_is_one_sentence(path, monkeypatch):
 
 def test_parts_of_scikit_learn_need_its_minor_version(path, monkeypatch):
     small_scorer().save(path)
-    monkeypatch.setattr(codec, "version", lambda name: "9.8.7")
+    monkeypatch.setattr(values, "version", lambda name: "9.8.7")
     with pytest.raises(ArchiveError, match=r"install scikit-learn==\d+\.\d+\.\*, or fit and save"):
         Scorer.load(path)
 
@@ -401,7 +401,7 @@ def test_our_own_arrays_need_no_version_of_anybody(path, monkeypatch):
     X, y = rows()
     scorer = small_scorer(prediction_column(0), X, y, engine=ENGINES["MDN"](), gamma=KNNGamma(k=5))
     scorer.save(path)
-    monkeypatch.setattr(codec, "version", lambda name: "9.8.7")
+    monkeypatch.setattr(values, "version", lambda name: "9.8.7")
     assert_same_scores(scorer, Scorer.load(path), X)
 
 
@@ -549,19 +549,27 @@ def changed_state(path, change):
     forge(path, {"scorer.json": json.dumps(state).encode()})
 
 
+def tails(state):
+    return state["locus"]["calibration_"]["state"]["tails"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s["locus"]["engine_"].update({"class": "Locus"}), "unknown class"),
-        (lambda s: s["locus"]["engine_"].update({"class": "os.system"}), "unknown class"),
+        (lambda s: s["locus"]["engine_"].update({"kind": "Locus"}), "unknown kind"),
+        (lambda s: s["locus"]["engine_"].update({"kind": "os.system"}), "unknown kind"),
         (lambda s: s["locus"]["engine_"].update({"is": "pickle"}), "unknown kind"),
         (lambda s: s["locus"]["engine_"]["state"].update({"predict_draws": 1}), "not what a"),
         (lambda s: s["locus"]["engine_"]["state"].pop("table_"), "not what a"),
         (lambda s: s["locus"].update({"engine_": 3}), "do not make a fitted Locus"),
-        (lambda s: s["locus"]["signals"].update({"encoder": 3}), "no encoders"),
-        (lambda s: s["locus"].pop("tails_"), "damaged"),
+        (lambda s: s["locus"]["signals_"]["state"].update({"encoder": 3}), "no encoders of rows"),
+        (lambda s: s["locus"].pop("calibration_"), "damaged"),
+        (lambda s: s["locus"].update({"calibration_": None}), "do not make a fitted Locus"),
         (lambda s: s.pop("rule"), "damaged"),
-        (lambda s: s["locus"]["tails_"].update({"member": "nowhere"}), "damaged"),
+        (lambda s: tails(s).update({"member": "nowhere"}), "damaged"),
+        (lambda s: tails(s).update({"is": "text"}), "damaged"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 0.2]}), "ascending"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 2]}), "ascending"),
     ],
 )
 def test_a_forged_state_is_refused(path, change, message):
@@ -578,7 +586,11 @@ def test_a_forged_number_of_threads_is_limited(path):
 
 def test_forged_forests_of_bart_are_refused(path):
     small_scorer(engine=ENGINES["BART"]()).save(path)
-    changed_state(path, lambda s: s["locus"]["engine_"]["state"].update({"n_signals_": 1}))
+
+    def change(state):
+        state["locus"]["engine_"]["state"]["forests_"]["state"]["n_signals"] = 1
+
+    changed_state(path, change)
     refused(path, "a feature that does not exist")
 
 

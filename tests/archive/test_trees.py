@@ -17,7 +17,8 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import rows
 from locuscore._archive.fitted_models import check_fitted
 from locuscore._archive.lightgbm_text import canonical_lightgbm
-from locuscore._archive.trees import canonical_stochtree, check_links
+from locuscore._shared.tree_links import check_links
+from locuscore.engines._stochtree_json import canonical_stochtree
 
 
 @pytest.mark.parametrize(

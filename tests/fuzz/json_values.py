@@ -80,6 +80,8 @@ NASTY = [
 ]
 LOADERS = ["Type", "Partial", "Function", "List", "Object", "Tree", "NdArray", "RandomState"]
 LOADERS += ["MaskedArray", "DType", "Method", "Json"]
+KINDS = ["Forests", "Forest", "MDN", "BART", "Encoder", "Schema", "KNNGamma", "Bagged", "Floor"]
+KINDS += ["Neighbours", "RowSet", "Support", "Target", "Trained", "UsedRows"]
 NAMES = {
     "__class__": [
         "ndarray",
@@ -93,17 +95,8 @@ NAMES = {
     ],
     "__module__": ["numpy", "functools", "builtins", "sklearn.tree._tree", "numpy.random.mtrand"],
     "__loader__": [f"{name}Node" for name in LOADERS],
-    "class": [
-        "Forests",
-        "Forest",
-        "MDN",
-        "BART",
-        "Encoder",
-        "Schema",
-        "KNNGamma",
-        "Bagged",
-        "Floor",
-    ],
+    "class": KINDS,  # in format 1
+    "kind": KINDS,
     "is": [
         "array",
         "object",
@@ -114,6 +107,8 @@ NAMES = {
         "neighbours",
         "lightgbm",
         "objects",
+        "text",
+        "float",
     ],
 }
 

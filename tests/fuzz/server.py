@@ -58,12 +58,13 @@ def import_everything():
     import lightgbm  # noqa: F401 - so that no try imports it
     import pandas as pd
 
-    from locuscore._archive.formats import import_skops
-    from locuscore._archive.values import _CLASSES, _find, library_versions
+    from locuscore import engines
+    from locuscore._archive.skops_models import import_skops
+    from locuscore._archive.values import library_versions
     from locuscore._inputs.frames import as_batch
 
-    for name in _CLASSES.keys() - {"MDN", "Trained"}:
-        _find(name)
+    for name in set(engines.KEPT) - {"MDN"}:
+        getattr(engines, name)
     import_skops()
     library_versions()
     as_batch(np.zeros((1, 1)))

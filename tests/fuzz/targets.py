@@ -1,5 +1,9 @@
-"""Honest archives to forge: every engine, and every kind of predictor, that an archive can hold."""
+"""Honest archives to forge: every engine, and every kind of predictor, that an archive can hold.
 
+They are written in the present format; some of format 1 are there as well.
+"""
+
+import json
 import pickle
 import tempfile
 import warnings
@@ -224,9 +228,14 @@ ON_FRAMES = {
     "prediction column": lambda: prediction_column("size"),
 }
 PREDICTORS = ON_NUMBERS | ON_FRAMES
+# Archives of an earlier format without parts of scikit-learn, which load with any version of it.
+FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
+EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "lightgbm", "mdn")}
 # Torch, once imported, makes each fork dearer: what needs it comes last.
 NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
-TARGETS = [name for name in [*LOSS_MODELS, *PREDICTORS] if name not in NEED_TORCH] + NEED_TORCH
+NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
+EVERY = [*LOSS_MODELS, *PREDICTORS, *EARLIER]
+TARGETS = [name for name in EVERY if name not in NEED_TORCH] + NEED_TORCH
 
 
 @dataclass(frozen=True)
@@ -241,6 +250,8 @@ class Target:
 
 def make_target(name):
     """Fit the scorer that a name stands for; small, and the same every time."""
+    if name in EARLIER:
+        return earlier_target(name)
     settings = {"engine": Forest(n_trees=2, min_samples_leaf=20), "random_state": 0}
     if name in LOSS_MODELS:
         settings |= loss_model(name)
@@ -260,6 +271,14 @@ def make_target(name):
         scorer.save(path, keep_rows=name in LOSS_MODELS or name == "pipeline on a frame")
         archive = path.read_bytes()
     return Target(name, archive, batch := batch_of(X), columns(scorer(batch)))
+
+
+def earlier_target(name):
+    import pandas as pd
+
+    record = json.loads(EARLIER[name].with_suffix(".json").read_text())
+    batch, scores = (pd.DataFrame(record[part]) for part in ("batch", "scores"))
+    return Target(name, EARLIER[name].read_bytes(), batch, columns(scores))
 
 
 def numbers():

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from locuscore import Kept
 from locuscore._inputs.frames import column
 
 
 @dataclass(frozen=True, eq=False)
 class LevelPerRow:
     """The level at alpha is ``alpha ** (1 + entry)``, with the entry in a column of the rows."""
+
+    ARCHIVE = Kept("LevelPerRow", fields=("tails",), single=("name",))
 
     tails: np.ndarray
     name: object

@@ -1,10 +1,10 @@
 """The file behind `Scorer.save`: a zip of named members, checked before any of them is read.
 
 Nothing in it is compressed, so nothing can expand, and nothing is ever unpacked to disk. The
-manifest has a digest of every member; that guards against damage, not against somebody who
-rewrites both. With a key, the comment of the zip is the HMAC-SHA256 of the manifest's bytes. As a
-comment it needs no exception from the rule that every member is in the manifest, and a reader
-without the key need not know of it. What is outside manifest and members is never read.
+manifest has a digest of every member. That guards against damage, not against somebody who
+rewrites both. With a key, the comment of the zip is the HMAC-SHA256 of the manifest's bytes: a
+member could not be listed in the manifest that it signs, and a reader without the key can ignore a
+comment. Nothing outside the manifest and the members is ever read.
 """
 
 import hashlib
@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import zipfile
 from collections.abc import Callable, Mapping
@@ -23,14 +22,18 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-FORMAT = 1  # raised when an older version could not read what this one writes
+from locuscore._shared.files import write_atomically
+
+FORMAT = 2  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
+# No dots in folders, no absolute paths: even a tool that unpacks the file writes below its folder.
 MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
-LARGEST_MANIFEST = 2**24
+LARGEST_MANIFEST = 2**24  # bytes that are read before anything is known about the file
 SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
-LARGEST_ITEM = 2**16  # bytes of one value, where no value shows how large they are
-LARGEST_EMPTY = 2**20  # product of the other lengths of an array of which one is zero
+# An empty array has no bytes to compare its header with, but arrays made from it may be large.
+LARGEST_ITEM = 2**16  # bytes of one of its values
+LARGEST_EMPTY = 2**20  # product of its lengths other than zero
 OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
 
 Result = TypeVar("Result")
@@ -83,37 +86,6 @@ def write_archive(
     write_atomically(path, write)
 
 
-def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside the old one and put it in its place when it is complete on disk.
-
-    Whatever fails before that leaves the old file as it was, and no other.
-    """
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    keep_names(target.parent)
-
-
-def keep_names(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on disk, to survive a power cut."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
     """The manifest of an archive, and nothing else of it; see also `inspect_archive`.
 
@@ -162,6 +134,7 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
+    # Version 3 differs in names of fields only, which no array of ours has beyond ASCII.
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -172,12 +145,12 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if dtype.hasobject:
         raise ArchiveError("an array in it holds Python objects, which only pickle could read.")
     size = dtype.itemsize
+    # In Python's integers, which do not overflow.
     for length in shape:
         size *= int(length)
     if min(shape, default=0) < 0 or size != len(data) - file.tell():
         raise ArchiveError(f"an array in it claims the shape {shape}, but has other contents.")
     others = math.prod(int(length) for length in shape if length)
-    # Arrays made from this one would be as large.
     if size == 0 and (dtype.itemsize > LARGEST_ITEM or others > LARGEST_EMPTY):
         raise ArchiveError("an array in it is empty, but very large in all but one way.")
     return shape, dtype
@@ -188,9 +161,11 @@ def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:
     archive = zipfile.ZipFile(file)
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
+    # Two readers of such a zip may see two different members under one name.
     if len(set(names)) < len(names):
         raise ArchiveError("it holds several members of one name.")
     for entry in entries:
+        # A link would point outside; the mode is absent in zips from other systems.
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG) or entry.is_dir():
             raise ArchiveError(f"its member {entry.filename!r} is no plain file.")
@@ -200,6 +175,7 @@ def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:
                 f"its member {entry.filename!r} is compressed or encrypted, which no archive of "
                 "locuscore is."
             )
+    # A small file whose members share their bytes would be read as a large one.
     if sum(entry.file_size for entry in entries) > size:
         raise ArchiveError("its members overlap: they claim more bytes than the file has.")
     return archive
@@ -212,7 +188,7 @@ def checked(read: Callable[[], Result], path: str | Path) -> Result:
     except ArchiveError as error:
         raise ArchiveError(f"{path} cannot be loaded: {error}") from None
     except (ModuleNotFoundError, Warning):
-        raise
+        raise  # they say something about this machine, not about the file
     except Exception as error:  # what a damaged or forged file provokes has many types
         raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {error}") from error
 
@@ -231,6 +207,7 @@ def _signature(manifest: bytes, key: bytes) -> bytes:
 
 
 def _authenticate(manifest: bytes, signature: bytes, key: bytes) -> None:
+    # Takes the same time wherever two texts differ, so that no signature can be found by trying.
     if hmac.compare_digest(signature, _signature(manifest, key)):
         return
     if SIGNATURE.fullmatch(signature) is None:
@@ -248,11 +225,12 @@ def _manifest(archive: zipfile.ZipFile, key: bytes | None) -> dict[str, Any]:
     if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
         raise ArchiveError("its manifest is too large.")
     text = archive.read(MANIFEST)
+    # First of all: without a right signature not even the JSON is parsed.
     if key is not None:
         _authenticate(text, archive.comment, key)
     manifest: dict[str, Any] = json.loads(text)
     version = manifest["format"]
-    if not isinstance(version, int) or version > FORMAT:
+    if type(version) is not int or not 1 <= version <= FORMAT:
         raise ArchiveError(
             f"it has format {version}, but this version of locuscore reads up to {FORMAT}; "
             "install a newer locuscore."
@@ -265,6 +243,7 @@ def _contents(
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     manifest = _manifest(archive, key)
     listed = manifest["members"]
+    # A member that is not listed has no digest, and no signature covers it.
     if set(listed) != set(archive.namelist()) - {MANIFEST}:
         raise ArchiveError("its members are not those its manifest lists.")
     members = {name: archive.read(name) for name in listed}

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from locuscore._archive.container import ArchiveError
-from locuscore._archive.formats import HOW_TO_TRUST, foreign_types, is_lightgbm, skops_bytes
 from locuscore._archive.kept_rows import decode_rows
+from locuscore._archive.lightgbm_models import is_lightgbm
+from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types, skops_bytes
 from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
-from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals
-from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.kept import kept_of
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "
@@ -30,7 +29,7 @@ LEFT_OUT = (
 
 
 def encode_loss(loss: Loss, writer: Writer) -> Any:
-    """Return a loss by name and parameters; of a function of somebody else only the name."""
+    """Return a loss by name and parameters; of a function of the caller's own, only the name."""
     function = loss.function
     if isinstance(function, partial) and loss.name == "cost":
         parts = {"matrix": function.keywords["costs"], "classes": loss.classes}
@@ -68,32 +67,25 @@ class _AbsentLoss:
         )
 
 
-def encode_signals(signals: Signals, writer: Writer) -> Any:
-    """Return what was learned of the rows, without the predictor."""
-    return {
-        "encoder": writer.encode(signals.encoder),
-        "listener": writer.encode(signals.output_encoder),
-    }
-
-
-def decode_signals(state: Mapping[str, Any], reader: Reader, given: Any) -> Signals:
-    """Return the map from rows to floats; a function of somebody else must be given."""
-    encoder, output_encoder = reader.decode(state["encoder"]), reader.decode(state["listener"])
-    if encoder is None:
-        if given is None:
-            raise ArchiveError(
-                "its signals are a function of your own, which an archive cannot hold; pass it to "
-                "Scorer.load(path, signals=...)."
-            )
-        return Signals(function=given)
-    if not isinstance(encoder, Encoder) or not isinstance(output_encoder, Encoder | None):
-        raise ArchiveError("its signals are no encoders.")
-    return Signals(encoder, output_encoder=output_encoder)
+def given_signals(signals: Any, given: Any) -> Signals:
+    """Return the map from rows to floats; a function of the caller's own must be given."""
+    encoders = (signals.encoder, signals.output_encoder) if isinstance(signals, Signals) else (0, 0)
+    if not all(isinstance(encoder, Encoder | None) for encoder in encoders):
+        raise ArchiveError("its signals are no encoders of rows.")
+    if signals.encoder is not None:
+        return signals
+    if given is None:
+        raise ArchiveError(
+            "its signals are a function of your own, which an archive cannot hold; pass it to "
+            "Scorer.load(path, signals=...)."
+        )
+    return Signals(function=given)
 
 
 def encode_predictor(predictor: Any, writer: Writer) -> Any:
     """Return the predictor, or that it is not in the archive, with a warning."""
-    if predictor is None or isinstance(predictor, PredictionColumn) or is_lightgbm(predictor):
+    is_declared = kept_of(type(predictor)) is not None
+    if predictor is None or is_declared or is_lightgbm(predictor):
         return writer.encode(predictor)
     if not isinstance(predictor, BaseEstimator):
         _warn(f"the predictor, a {type(predictor).__name__}, {LEFT_OUT}")
@@ -108,7 +100,7 @@ def encode_predictor(predictor: Any, writer: Writer) -> Any:
     foreign = foreign_types(data)
     if foreign:
         _warn(f"the predictor holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
-    return {"is": "skops", "member": writer.add(data, "skops")}
+    return {"is": "skops", "member": writer.add_member(data, "skops")}
 
 
 def _warn(message: str) -> None:
@@ -125,22 +117,21 @@ def decode_predictor(state: Any, reader: Reader) -> Any:
     return reader.decode(state)
 
 
-_OF_LOCUS = ("engine_", "gamma_", "support_", "floor_", "schema_", "n_features_in_")
+# Attributes of a fitted estimator that scoring reads, each of a class that says how it is kept.
+FITTED = ("engine_", "gamma_", "support_", "floor_", "calibration_", "schema_", "signals_")
 MOST_OUTPUTS = 10_000  # as many columns are named
 
 
 def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
     """Return what scoring reads of a fitted estimator; the rows of D1 and D2 are not in it."""
-    parts = {name: writer.encode(getattr(locus, name)) for name in _OF_LOCUS}
+    parts = {name: writer.encode(getattr(locus, name)) for name in (*FITTED, "n_features_in_")}
     if hasattr(locus, "feature_names_in_"):
         parts["feature_names_in_"] = writer.encode(locus.feature_names_in_)
     return parts | {
         "target": locus.target_name_,
-        "tails_": writer.encode(locus.tails_),
         "n_outputs": locus.n_outputs_,
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
-        "signals": encode_signals(locus.signals_, writer),
     }
 
 
@@ -152,30 +143,24 @@ def decode_locus(
         predictor = decode_predictor(state["predictor"], reader)
     own_loss = decode_loss(state["loss"], reader, loss)
     locus = Locus(predictor, loss=own_loss)
-    names = [*_OF_LOCUS, *({"feature_names_in_"} & set(state))]
+    names = [*FITTED, "n_features_in_", *({"feature_names_in_"} & set(state))]
     for name in names:
         setattr(locus, name, reader.decode(state[name]))
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
-    locus.target_name_ = state.get("target")  # not in the first archives
-    # Archives that do not say so were written when several outputs were not counted.
-    n_outputs = state.get("n_outputs", 1)
-    locus.n_outputs_ = 0 if predictor is None else max(1, n_outputs)
-    locus.signals_ = decode_signals(state["signals"], reader, signals)
-    for name, value in decode_rows(state, reader, locus.schema_).items():
-        setattr(locus, name, value)
-    tails, schema = reader.decode(state["tails_"]), locus.schema_
+    locus.target_name_, n_outputs = state["target"], state["n_outputs"]
+    locus.signals_ = given_signals(locus.signals_, signals)
     is_usable = (
-        isinstance(schema, Schema)
+        isinstance(locus.schema_, Schema)
         and isinstance(locus.target_name_, str | None)
-        and len(schema.names) == locus.n_features_in_
-        and tails.ndim == 1
-        and np.all((tails >= 0) & (tails <= 1))
-        and np.all(np.diff(tails) >= 0)
+        and len(locus.schema_.names) == locus.n_features_in_
+        and hasattr(locus.calibration_, "level")
         and hasattr(locus.engine_, "predict_draws")
         and isinstance(n_outputs, int)
         and 0 <= n_outputs <= MOST_OUTPUTS
     )
     if not is_usable:
         raise ArchiveError("its parts do not make a fitted Locus.")
-    locus.calibration_ = MarginalCalibration(tails)
+    locus.n_outputs_ = 0 if predictor is None else max(1, n_outputs)
+    for name, value in decode_rows(state, reader, locus.schema_).items():
+        setattr(locus, name, value)
     return locus

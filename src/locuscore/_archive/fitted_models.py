@@ -1,8 +1,8 @@
 """Checks of fitted scikit-learn objects: what compiled code will follow, and what sets sizes.
 
-Attributes of a loaded model can be anything. Most of it meets Python and numpy, which look before
-they read; what is handed to compiled code that does not look, or decides how much memory one row
-takes, is checked here.
+Attributes of a loaded model can be anything. Most of them are used by Python and numpy, which check
+before they read. What is checked here is what reaches compiled code that does not, and what decides
+how much memory one row takes.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.calibration import _SigmoidCalibration
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -27,8 +26,6 @@ from sklearn.ensemble import (
     StackingRegressor,
     VotingClassifier,
 )
-from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
-from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -41,7 +38,12 @@ from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 from sklearn.utils import check_array
 
-from locuscore._archive.trees import check_links
+from locuscore._archive.fitted_trees import (
+    check_boosted,
+    check_decision_tree,
+    check_forest,
+    features_of,
+)
 
 FORESTS = (
     ExtraTreesClassifier,
@@ -58,6 +60,7 @@ METHODS = {"predict", "predict_proba", "decision_function"}
 def check_fitted(model: Any) -> None:
     """Check everything inside a fitted scikit-learn object."""
     for value in _inside(model):
+        # Checks of trees need the features and outputs of their model.
         if isinstance(value, Tree | TreePredictor):
             raise ValueError("a tree stands where no model looks after it")
         for kinds, check in CHECKS:
@@ -71,6 +74,7 @@ def _inside(model: Any) -> list[Any]:
     waiting = [model]
     while waiting:
         value = waiting.pop()
+        # A forged model may contain itself.
         if id(value) in found or value is None or isinstance(value, str | bytes | int | float):
             continue
         found[id(value)] = value
@@ -92,17 +96,8 @@ def _parts(value: Any) -> list[Any]:
     return list(parts.values())
 
 
-def _n_features(model: Any) -> int:
-    """Number of features that a model compares its rows with."""
-    n_features = vars(model).get("n_features_in_")
-    if type(n_features) is not int or n_features < 1:
-        raise ValueError(f"a {type(model).__name__} does not know its features")
-    return n_features
-
-
-def limit_jobs(model: Any) -> None:
-    """Let a model start no more processes or threads than this machine has cores."""
-    own = vars(model)
+def limit_jobs(own: dict[str, Any]) -> None:
+    """Let a model with these attributes start no more threads than this machine has cores."""
     if own.get("n_jobs") is not None:
         own["n_jobs"] = min(int(own["n_jobs"]), cpu_count() or 1)
 
@@ -110,12 +105,14 @@ def limit_jobs(model: Any) -> None:
 def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
-    limit_jobs(model)
-    # One for each row and column of the rest.
+    limit_jobs(own)
+    # Broadcasting would give one value for each pair of a row and an intercept.
     if np.ndim(own.get("intercept_", 0.0)) > 1 or np.ndim(own.get("unit_", 0.0)):
         raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
+    # A type of text or bytes can be of any length, for each value of the output.
     if own.get("dtype") is not None and np.dtype(own["dtype"]).kind not in "biuf":
         raise ValueError(f"a {type(model).__name__} gives something else than numbers")
+    # Room is made for as many as it claims, and filled for as many as there are.
     if "n_classes_" in own and "classes_" in own:
         several = isinstance(own["n_classes_"], list)
         classes = own["classes_"] if several else [own["classes_"]]
@@ -124,127 +121,8 @@ def _check_sizes(model: Any) -> None:
             raise ValueError(f"a {type(model).__name__} has other classes than it claims")
 
 
-def _check_decision_tree(model: Any) -> None:
-    own = vars(model)
-    if "tree_" not in own:
-        return
-    tree = own["tree_"]
-    # Nothing else of a tree may be looked at before this is known.
-    if type(tree) is not Tree or tree.node_count != tree.capacity or tree.node_count < 1:
-        raise ValueError("a tree claims other nodes than it has")
-    if tree.n_features != _n_features(model):
-        raise ValueError("a tree was grown on other features than its model")
-    _check_outputs(model, tree)
-    splits = (tree.children_left != -1) | (tree.children_right != -1)
-    check_links(
-        tree.children_left[splits],
-        tree.children_right[splits],
-        tree.feature[splits],
-        tree.node_count,
-        tree.n_features,
-    )
-
-
-def _check_outputs(model: Any, tree: Any) -> None:
-    own = vars(model)
-    n_classes = own.get("n_classes_", [1] * tree.n_outputs)
-    counts = [int(count) for count in np.atleast_1d(n_classes)]
-    if own.get("n_outputs_") != tree.n_outputs or counts != tree.n_classes.tolist():
-        raise ValueError("a tree has other outputs than its model")
-
-
-def _check_forest(model: Any) -> None:
-    members = vars(model).get("estimators_", [])
-    if not isinstance(members, list):
-        raise ValueError("a forest holds something that is no tree")
-    for member in members:
-        if not isinstance(member, BaseDecisionTree) or "tree_" not in vars(member):
-            raise ValueError("a forest holds something that is no tree")
-        if _n_features(member) != _n_features(model):
-            raise ValueError("a forest holds trees on other features than its own")
-        _check_outputs(model, member.tree_)
-
-
-def _check_boosted(model: Any) -> None:
-    own = vars(model)
-    if "_predictors" not in own:
-        return
-    n_features, mapper = _n_features(model), own["_bin_mapper"]
-    if own.get("_in_fit"):
-        raise ValueError("boosted trees stand in the middle of their fit")
-    if type(mapper) is not _BinMapper or mapper.is_categorical_.shape != (n_features,):
-        raise ValueError("boosted trees were binned on other features than their own")
-    _check_known_categories(mapper)
-    _check_preprocessor(own.get("_preprocessor"), n_features)
-    width, start = own["n_trees_per_iteration_"], own["_baseline_prediction"]
-    if type(width) is not int or start.size != width or start.dtype.kind != "f":
-        raise ValueError("boosted trees have other outputs than they claim")
-    for stage in own["_predictors"]:
-        if not isinstance(stage, list) or len(stage) != width:
-            raise ValueError("boosted trees have other outputs than they claim")
-        for tree in stage:
-            _check_boosted_tree(tree, mapper.is_categorical_ != 0)
-
-
-def _check_known_categories(mapper: Any) -> None:
-    known, is_categorical = mapper.bin_thresholds_, mapper.is_categorical_
-    is_list = isinstance(known, list) and len(known) == len(is_categorical)
-    if not is_list or is_categorical.dtype.kind not in "bu":
-        raise ValueError("boosted trees were binned on other features than their own")
-    for feature in np.flatnonzero(mapper.is_categorical_):
-        codes = np.asarray(known[feature], dtype=np.float64)
-        if not np.isin(codes, np.arange(256)).all():
-            raise ValueError("boosted trees know categories that cannot be")
-
-
-def _check_boosted_tree(tree: Any, is_categorical: np.ndarray) -> None:
-    if type(tree) is not TreePredictor:
-        raise ValueError("boosted trees hold something that is no tree")
-    nodes, bits = tree.nodes, tree.raw_left_cat_bitsets
-    if nodes.ndim != 1 or nodes.dtype != PREDICTOR_RECORD_DTYPE:
-        raise ValueError("a boosted tree has unknown nodes")
-    splits = nodes[nodes["is_leaf"] == 0]
-    check_links(
-        splits["left"], splits["right"], splits["feature_idx"], len(nodes), len(is_categorical)
-    )
-    by_category = splits[splits["is_categorical"] != 0]
-    is_bits = bits.ndim == 2 and bits.shape[1] == 8 and bits.dtype == np.uint32
-    if (
-        not is_bits
-        or by_category["bitset_idx"].max(initial=0) >= max(1, len(bits))
-        or (len(by_category) and not len(bits))
-        or not is_categorical[by_category["feature_idx"]].all()
-    ):
-        raise ValueError("a tree refers to categories that do not exist")
-
-
-def _check_preprocessor(preprocessor: Any, n_features: int) -> None:
-    """Raise unless what prepares the rows of boosted trees keeps their number of columns."""
-    if preprocessor is None:
-        return
-    if type(preprocessor) is not ColumnTransformer or _n_features(preprocessor) != n_features:
-        raise ValueError("boosted trees prepare their rows in an unknown way")
-    own = vars(preprocessor)
-    names = own.get("feature_names_in_", np.array([""] * n_features, dtype=object))
-    is_known = names.shape == (n_features,) and all(type(name) is str for name in names)
-    width = 0
-    for name, step, columns in own["transformers_"]:
-        if isinstance(step, str) and step == "drop":
-            continue
-        mask = np.asarray(columns)
-        indices = own["_transformer_to_input_indices"][name]
-        is_known &= (
-            type(step) in (OrdinalEncoder, FunctionTransformer)
-            and mask.dtype == np.bool_
-            and mask.shape == (n_features,)
-            and list(indices) == np.flatnonzero(mask).tolist()
-        )
-        width += int(mask.sum())
-    if not is_known or width != n_features:
-        raise ValueError("boosted trees prepare their rows in an unknown way")
-
-
 def _check_dummy(model: Any) -> None:
+    """Check that a dummy has as many values as it claims, which it repeats for every row."""
     own = vars(model)
     if "n_outputs_" not in own:
         return
@@ -265,12 +143,15 @@ def _check_dummy(model: Any) -> None:
 
 
 def _check_one_hot(model: Any) -> None:
-    """Check the columns of the sparse matrix that the encoder builds, which nobody else does."""
+    """Check the columns of the sparse matrix that the encoder builds.
+
+    Nobody else does, and compiled code uses their numbers as addresses.
+    """
     own = vars(model)
     if "categories_" not in own:
         return
     levels = own["categories_"]
-    if not isinstance(levels, list) or len(levels) != _n_features(model):
+    if not isinstance(levels, list) or len(levels) != features_of(model):
         raise ValueError("an encoder has other features than it claims")
     nothing = [None] * len(levels)
     grouped = own["_infrequent_enabled"]
@@ -280,6 +161,7 @@ def _check_one_hot(model: Any) -> None:
     dropped = nothing if drops is None else list(drops)
     if drops is not None and (drops.shape != (len(levels),) or drops.dtype.kind != "O"):
         raise ValueError("an encoder drops other columns than it has")
+    # Rare levels become one column, and a dropped one none: the widths must follow from that.
     parts = (levels, rare, maps, dropped, own["_n_features_outs"])
     for known, few, places, drop, width in zip(*parts, strict=True):
         n_levels = len(known) - (0 if few is None else len(few) - 1)
@@ -317,15 +199,17 @@ def _check_categories(model: Any) -> None:
 
 
 def _check_polynomial(model: Any) -> None:
+    """Check that a polynomial has the terms it makes room for, and not too many."""
     own = vars(model)
     if "n_output_features_" not in own:
         return
     degrees = own["_min_degree"], own["_max_degree"]
     if not all(type(degree) is int and 0 <= degree <= LARGEST_DEGREE for degree in degrees):
         raise ValueError(f"a polynomial has a degree above {LARGEST_DEGREE}")
+    # Counting takes as long as the degree, which is why that was bounded first.
     count = partial(
         model._num_combinations,
-        n_features=_n_features(model),
+        n_features=features_of(model),
         max_degree=degrees[1],
         interaction_only=model.interaction_only,
         include_bias=model.include_bias,
@@ -337,7 +221,10 @@ def _check_polynomial(model: Any) -> None:
 
 
 def _check_target_encoder(model: Any) -> None:
-    """Check that every column it writes has an encoding: others would hold what memory held."""
+    """Check that every column it writes has an encoding.
+
+    A column without one would keep whatever was in its memory before.
+    """
     levels, found = vars(model).get("categories_", []), vars(model).get("encodings_", [])
     repeats = len(model.classes_) if getattr(model, "target_type_", "") == "multiclass" else 1
     wanted = [(len(known),) for known in levels for _ in range(repeats)]
@@ -346,7 +233,7 @@ def _check_target_encoder(model: Any) -> None:
 
 
 def _check_voting(model: Any) -> None:
-    """Check votes, which are counted in an array as long as the largest of them."""
+    """Check votes, which are counted in an array as long as the largest label."""
     own = vars(model)
     if own.get("voting") != "hard" or "estimators_" not in own:
         return
@@ -364,17 +251,22 @@ def _own(value: Any) -> dict[str, Any]:
 
 
 def _check_stacking(model: Any) -> None:
+    # Any method named there would be called.
     if not set(vars(model).get("stack_method_", [])) <= METHODS:
         raise ValueError("a stack asks its models for something else than predictions")
 
 
 def _check_sigmoid(model: Any) -> None:
+    # Several slopes would make a matrix of each column of scores.
     if np.ndim(model.a_) or np.ndim(model.b_):
         raise ValueError("a calibration has several slopes")
 
 
 def _check_function(model: Any) -> None:
-    """Check that functions of the list take rows only: settings choose types, and leave values."""
+    """Check that functions on the list get rows and no settings of the file.
+
+    Settings choose the type of the result, and whether values are left as memory had them.
+    """
     own = vars(model)
     for name, settings in (("func", "kw_args"), ("inverse_func", "inv_kw_args")):
         given = own.get(name)
@@ -386,9 +278,9 @@ def _check_function(model: Any) -> None:
 
 CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     (BaseEstimator, _check_sizes),
-    (BaseDecisionTree, _check_decision_tree),
-    (FORESTS, _check_forest),
-    (BOOSTED, _check_boosted),
+    (BaseDecisionTree, check_decision_tree),
+    (FORESTS, check_forest),
+    (BOOSTED, check_boosted),
     ((DummyClassifier, DummyRegressor), _check_dummy),
     ((OneHotEncoder, OrdinalEncoder), _check_categories),
     (OneHotEncoder, _check_one_hot),

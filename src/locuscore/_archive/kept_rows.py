@@ -1,4 +1,4 @@
-"""What an archive keeps of the rows of `fit`: their digests, and rows to know the predictor by."""
+"""What an archive keeps of the rows of `fit`: digests, and a few with the predictor's answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,11 +52,11 @@ def _no_probe(predictor: Any) -> str:
 def _packed(probe: Probe, locus: Locus) -> tuple[dict[str, Any] | None, str]:
     """Return the probe in plain types; or none, and why.
 
-    Rows that come back in another type may be answered otherwise; then they are of no use.
+    Rows that come back with another type may get other answers, and then they are of no use.
     """
     try:
         parts: dict[str, Any] = {"rows": pack(probe.rows), "answers": list(probe.answers)}
-        Writer().encode(parts)  # raises before anything of it is in the archive
+        Writer().encode(parts)  # raises before any of it is in the archive
         back = Probe(unpack(parts["rows"], locus.schema_), probe.answers)
     except Exception as error:  # libraries have many reasons not to take their own values back
         return None, f"not checkable: its rows cannot be kept ({type(error).__name__})"
@@ -67,10 +67,10 @@ def _packed(probe: Probe, locus: Locus) -> tuple[dict[str, Any] | None, str]:
 
 
 def decode_rows(state: Mapping[str, Any], reader: Reader, schema: Schema) -> dict[str, Any]:
-    """Return what a `Locus` knows of the rows of `fit`: nothing, if its archive is an older one."""
+    """Return what a `Locus` knows of the rows of `fit`; nothing where the archive keeps none."""
     used = reader.decode(state.get("used_rows"))
     if used is not None and not _is_usable(used):
-        raise ArchiveError("its digests of rows are none.")
+        raise ArchiveError("its digests of rows are not in the form in which fit keeps them.")
     packed = reader.decode(state.get("probe"))
     probe = None
     if packed is not None:
@@ -78,7 +78,7 @@ def decode_rows(state: Mapping[str, Any], reader: Reader, schema: Schema) -> dic
         probe = Probe(unpack(packed["rows"], schema), answers, bool(packed["is_replaced"]))
         n = n_rows(probe.rows)
         if not 0 < n <= PROBE_ROWS or not answers or any(len(a) != n for a in answers):
-            raise ArchiveError("its rows to know the predictor by are none.")
+            raise ArchiveError("the rows that it keeps to recognise the predictor are unusable.")
     return {"used_rows_": used, "probe_": probe}
 
 

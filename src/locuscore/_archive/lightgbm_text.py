@@ -1,7 +1,7 @@
 """LightGBM's model text, read into numbers and written anew.
 
-LightGBM reads its text leniently and follows the numbers in it without looking. So it never sees
-a text from a file: it sees the one that is written here, from numbers that were checked.
+LightGBM parses its text leniently and uses the numbers in it unchecked. So it never reads text from
+a file: it reads text that is written here, from numbers that were checked.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive.trees import check_links
+from locuscore._shared.tree_links import check_links
 
 VERSIONS = ("v3", "v4")
 HEADER = [
@@ -44,6 +44,7 @@ LISTS = {
     "internal_weight": (float, "split"),
     "internal_count": (int, "split"),
 }
+# LightGBM allocates by the number of leaves and reads these by it, so they must be there in full.
 FOLLOWED = {
     "split_feature",
     "threshold",
@@ -54,6 +55,7 @@ FOLLOWED = {
 }
 CATEGORIES = ("cat_boundaries", "cat_threshold")
 TREE = {"num_leaves", "num_cat", *LISTS, *CATEGORIES, "is_linear", "shrinkage"}
+# Objectives of one output; the only setting that predicting reads is sqrt.
 PLAIN_OBJECTIVES = frozenset(
     [
         "regression",
@@ -71,6 +73,7 @@ PLAIN_OBJECTIVES = frozenset(
         "rank_xendcg",
     ]
 )
+# The range of a feature, its categories, or "none".
 INFO = re.compile(r"none|\[[-+.\deinfa]+:[-+.\deinfa]+\]|-?\d+(:-?\d+)*")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 LARGEST = 2**31 - 1  # of LightGBM's integers
@@ -84,6 +87,7 @@ def canonical_lightgbm(text: str) -> str:
 
     Its parameters and feature importances are left out: predicting reads neither.
     """
+    # LightGBM's idea of where a line ends need not be ours.
     if CONTROL.search(text):
         raise ValueError("a LightGBM model holds control characters")
     model, end, rest = text.partition("\nend of trees\n")
@@ -96,6 +100,7 @@ def canonical_lightgbm(text: str) -> str:
         _Tree.read(block, i, len(header["feature_names"].split(" "))).text(i)
         for i, block in enumerate(blocks)
     ]
+    # LightGBM jumps from tree to tree by these, so they are counted anew.
     header["tree_sizes"] = _joined(map(len, trees))
     keys = [key for key in HEADER if key in header]
     told = [key if key == "average_output" else f"{key}={header[key]}" for key in keys]
@@ -120,6 +125,7 @@ def _entries(lines: Sequence[str], known: set[str]) -> dict[str, str]:
     entries: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition("=")
+        # Of a repeated line LightGBM may take another one than we do.
         if key not in known or key in entries:
             raise ValueError(f"a LightGBM model has an unknown or repeated line {key[:40]!r}")
         entries[key] = value
@@ -137,6 +143,7 @@ def _header(entries: dict[str, str], n_trees: int) -> dict[str, str]:
     if len(infos) != len(names) or not all(map(INFO.fullmatch, infos)):
         raise ValueError("a LightGBM model does not describe its features")
     per_round = _whole(entries.get("num_tree_per_iteration", str(n_outputs)), 1, n_trees)
+    # It writes one output per tree of a round, into room for its number of classes.
     if per_round != n_outputs or n_trees % n_outputs:
         raise ValueError("a LightGBM model has other outputs than trees in a round")
     header = {
@@ -194,6 +201,7 @@ class _Tree:
     def read(cls, block: str, position: int, n_features: int) -> "_Tree":
         """Read a tree; raise where LightGBM would be led astray."""
         first, *lines = block.split("\n")
+        # Their leaves have lists of features and coefficients that predicting follows as well.
         if "is_linear=1" in lines:
             raise ValueError("LightGBM models with linear trees cannot be checked")
         entries = _entries(lines, TREE)
@@ -218,7 +226,7 @@ class _Tree:
             np.array(self.lists[key], dtype=np.int64)
             for key in ("left_child", "right_child", "split_feature", "decision_type")
         )
-        # Leaves are counted -1, -2, ...: give them the numbers after the splits.
+        # Leaves are numbered -1, -2, ...: here they get the numbers after those of the splits.
         left, right = (np.where(v < 0, n_leaves - 2 - v, v) for v in (left, right))
         check_links(left, right, feature, 2 * n_leaves - 1, n_features)
         if np.any((kinds < 0) | (kinds >> MISSING > 2)):
@@ -231,6 +239,7 @@ class _Tree:
     def _check_categories(self, is_categorical: np.ndarray, n_sets: int) -> None:
         used = np.array(self.lists["threshold"], dtype=np.float64)[is_categorical]
         ends, words = np.array(self.cat_boundaries or [0], dtype=np.int64), self.cat_threshold
+        # A categorical split names a set, and a set is a range of words with 32 bits each.
         is_right = (
             len(ends) == n_sets + 1
             and ends[0] == 0

@@ -1,7 +1,7 @@
 """A few rows as plain arrays and lists, and back as the kind of rows they were.
 
-What comes back may differ in ways that some predictor notices, such as an extension type of a
-library; who packs rows compares the predictor's answers on both.
+What comes back may differ in ways that a predictor notices, such as an extension type of a library,
+so the caller compares the predictor's answers to both.
 """
 
 import re
@@ -25,7 +25,7 @@ UNITS = ("ns", "us", "ms")
 
 
 def pack(rows: Rows) -> dict[str, Any]:
-    """Return rows in types that an archive holds; raise TypeError where it holds none such."""
+    """Return rows in types that an archive holds; raise TypeError where it has no such type."""
     if sparse.issparse(rows):
         parts = rows.tocoo()
         return {"shape": list(rows.shape), "at": np.stack([parts.row, parts.col]), "is": parts.data}
@@ -45,7 +45,7 @@ def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
         at, shape = np.asarray(packed["at"]), tuple(packed["shape"])
         if len(shape) != 2 or not 0 < shape[0] <= MOST_ROWS or shape[1] != len(schema.names):
             raise ValueError("sparse rows kept in it have a shape that no such rows have.")
-        # Out of range would be a wild address in compiled code; this constructor looks.
+        # An index out of range would be an address outside the matrix; this constructor checks.
         rows = sparse.coo_matrix((packed["is"], (at[0], at[1])), shape=shape).tocsr()
     else:
         rows = _frame(packed["columns"], schema)

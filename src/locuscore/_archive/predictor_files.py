@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from locuscore._archive.container import checked
-from locuscore._archive.formats import read_skops
+from locuscore._archive.skops_models import read_skops
 from locuscore._inputs.frames import as_frame, column
 from locuscore._protocols import Rows
 from locuscore._shared.optional import require

@@ -1,9 +1,9 @@
 """What a skops file may ask skops to build, checked before skops sees it.
 
-skops names a loader and a class for every value, and lets any trusted class meet any loader. Here
-each loader is tied to the classes it is for, and numbers that compiled constructors would take as
-they are, are looked at. skops takes a value for one it knows by a mark in the file; the marks are
-replaced, so that each value is built from what was checked in its place.
+A skops file names a loader and a class for every value, and skops lets any trusted class meet any
+loader. Here each loader is tied to the classes it is meant for, and numbers that compiled
+constructors use unchecked are checked. skops recognises a value it has built before by a mark in
+the file. The marks are replaced, so that each value is built from what was checked in its place.
 """
 
 import inspect
@@ -21,8 +21,8 @@ from locuscore._archive.container import LARGEST_ITEM, ArchiveError, array_heade
 
 Node = dict[str, Any]
 
-PROTOCOL = 2  # of skops, whose older loaders are not checked here
-MOST_FUNCTIONS = 1000  # skops takes some 4 kB for each, fifty times as much as the file has
+PROTOCOL = 2  # of skops; older files would be read by other loaders, which are not checked here
+MOST_FUNCTIONS = 1000  # skops takes some 4 kB for each, fifty times what it takes in the file
 SCALARS = [
     "builtins.bool",
     "builtins.float",
@@ -41,6 +41,7 @@ SCALARS = [
     "numpy.uint64",
     "numpy.uint8",
 ]
+# Functions are called on rows, so none may be on the list that does anything but arithmetic.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
 UFUNCS = [
     f"numpy.{name}" for name in ["exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square"]
@@ -52,6 +53,7 @@ LOSSES = {
     "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
     "SquaredEpsilonInsensitive SquaredHinge",
 }
+# Loaders that call something, such as those for methods and for `__reduce__`, are not here.
 BUILDS: dict[str, frozenset[str]] = {
     "BytesNode": frozenset({"builtins.bytes"}),
     "DTypeNode": frozenset({"numpy.dtype"}),
@@ -84,6 +86,7 @@ class SkopsFile:
     """
 
     def __init__(self, data: bytes, objects: frozenset[str]) -> None:
+        # The zip of skops stands inside ours, and could expand or overlap as well.
         with plain_zip(io.BytesIO(data), len(data)) as archive:
             self._members = {name: archive.read(name) for name in archive.namelist()}
         schema = json.loads(self._members["schema.json"])
@@ -104,6 +107,7 @@ class SkopsFile:
         for node in self._nodes:
             kind, loader = _kind(node), str(node.get("__loader__"))
             if kind not in self._builds.get(loader, ()):
+                # Trusting a class by name must not let it through another loader than its own.
                 is_odd = kind in self._known or loader not in self._builds
                 found.add(f"{kind} by {loader}" if is_odd else kind)
         return found
@@ -111,7 +115,7 @@ class SkopsFile:
     def check(self) -> None:
         """Raise where a value that skops would build is not what its class writes."""
         for name, data in self._members.items():
-            if name.endswith(".npy"):
+            if name.endswith(".npy"):  # numpy would allocate what the header claims
                 array_header(data)
         if sum(node["__loader__"] == "FunctionNode" for node in self._nodes) > MOST_FUNCTIONS:
             raise ArchiveError(f"it holds a model with more than {MOST_FUNCTIONS} functions.")
@@ -122,6 +126,7 @@ class SkopsFile:
 
     def rewritten(self) -> bytes:
         """Return the file with marks of our own: an array is read once, nothing else is shared."""
+        # With marks of the file, one value could stand for another that was checked as its own.
         marks: dict[tuple[str, str], int] = {}
         for node in self._nodes:
             node.pop("__id__", None)
@@ -153,6 +158,7 @@ def _nodes(schema: Node) -> list[Node]:
         if isinstance(value, list):
             waiting += value
         elif isinstance(value, dict):
+            # One of the three is enough: what skops makes of the rest is not for us to guess.
             if not {"__class__", "__module__", "__loader__"}.isdisjoint(value):
                 found.append(value)
             waiting += value.values()
@@ -191,6 +197,7 @@ def _fields(node: Node, names: str | None = None) -> Mapping[str, Node]:
 
 def _whole(node: Node, low: int, high: int) -> int:
     value = _plain(node)
+    # Not isinstance: True counts as 1 there.
     if type(value) is not int or not low <= value <= high:
         raise ArchiveError(f"it holds {str(value)[:40]} where {low} to {high} is possible.")
     return value
@@ -232,7 +239,7 @@ def _check_array(file: SkopsFile, node: Node) -> None:
     elif _kind(node) != "numpy.ndarray" or node["type"] != "json":
         raise ArchiveError("it holds an array of an unknown kind.")
     elif len(_items(node["shape"])) != 1:
-        # numpy finds the shape itself, and would look into the items.
+        # numpy finds the shape by looking into the items, where sequences would be unpacked.
         waiting, leaves = list(node["content"]), 0
         while waiting:
             item = waiting.pop()
@@ -247,12 +254,14 @@ def _check_array(file: SkopsFile, node: Node) -> None:
 
 
 def _check_dtype(file: SkopsFile, node: Node) -> None:
+    # A type is kept as an empty array; arrays made with it have as many bytes per value.
     content = node["content"]
     if content["type"] == "numpy" and file.array(content)[1].itemsize > LARGEST_ITEM:
         raise ArchiveError("it holds a type of values that are too large.")
 
 
 def _check_random_state(file: SkopsFile, node: Node) -> None:
+    """Check the state of a Mersenne twister: its position is an index into 624 words."""
     outer = _fields(node["content"], "bit_generator state has_gauss gauss")
     inner = _fields(outer["state"], "key pos")
     _whole(inner["pos"], 0, 624)
@@ -265,6 +274,7 @@ def _check_random_state(file: SkopsFile, node: Node) -> None:
 
 
 def _check_generator(file: SkopsFile, node: Node) -> None:
+    """Check the state of a PCG64, and of the seeds that further ones would come from."""
     outer = _fields(node["content"]["bit_generator"], "bit_generator state has_uint32 uinteger")
     seeds = _fields(node["content"]["seed_seq"], "entropy spawn_key pool_size n_children_spawned")
     if _plain(outer["bit_generator"]) != "PCG64":
@@ -284,6 +294,7 @@ def _check_generator(file: SkopsFile, node: Node) -> None:
 
 
 def _check_loss(_: SkopsFile, node: Node) -> None:
+    # The compiled constructor of a loss is called with these.
     settings = [_plain(number) for number in _items(node["__reduce__"]["args"])]
     is_plain = all(type(number) in (int, float) for number in settings)
     if node["content"]["content"] or not is_plain or len(settings) > 1:
@@ -291,7 +302,7 @@ def _check_loss(_: SkopsFile, node: Node) -> None:
 
 
 def _check_tree(file: SkopsFile, node: Node) -> None:
-    """Look at what the constructor of a tree takes as it is."""
+    """Check what the compiled constructor of a tree uses as it is, to allocate and to copy."""
     n_features, n_classes, n_outputs = _items(node["__reduce__"]["args"])
     state = _fields(node["content"], "max_depth node_count nodes values")
     shape, dtype = file.array(n_classes)
@@ -311,6 +322,7 @@ def _check_object(_: SkopsFile, node: Node) -> None:
     content = node.get("content")
     if content is None or (content["__loader__"] == "JsonNode" and _plain(content) is None):
         return
+    # Only classes on the list come here; others the caller trusts, or they were refused before.
     kind = getattr(import_module(node["__module__"]), node["__class__"])
     for name in _fields(content):
         own = inspect.getattr_static(kind, name, None)

@@ -1,107 +1,50 @@
-"""Fitted objects as JSON and plain arrays, and back: one table says what is saved of each class.
+"""Fitted objects as JSON and plain arrays, and back.
 
-Only what scoring reads is saved. Classes are looked up in the table, so a file can name no other;
-objects are filled without calling anything.
+What is kept of a class stands in the class itself (`locuscore._shared.kept`). Objects are made
+without calling their constructors, from attributes that the class declares and nothing else.
 """
 
 import inspect
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.neighbors import NearestNeighbors
 
 from locuscore import engines
 from locuscore._archive.container import ArchiveError, array_bytes, read_array
 from locuscore._archive.fitted_models import limit_jobs
-from locuscore._archive.formats import (
-    is_lightgbm,
-    lightgbm_parts,
-    read_lightgbm,
-    read_skops,
-    skops_bytes,
-)
-from locuscore._archive.trees import canonical_stochtree
+from locuscore._archive.kinds import HOW_TO_DECLARE, Kinds, declared
+from locuscore._archive.lightgbm_models import is_lightgbm, lightgbm_parts, read_lightgbm
+from locuscore._archive.skops_models import read_skops, skops_bytes
+from locuscore._shared.kept import Kept, kept_of
 
-# What scoring reads of each class. Parameters that are plain values are kept as well.
-_FIELDS = {
-    "locuscore.engines": {
-        "Auto": "engine_",
-        "BART": "n_signals_ target_ forests_",
-        "Bagged": "engines_",
-        "Ensemble": "engines_ weights_",
-        "Forest": "forest_ table_row_ table_ smallest_",
-        "Gaussian": "location_ scale_",
-        "MDN": "target_ signal_centre_ signal_unit_ masks_ network_",
-        "QuantileGrid": "models_ levels_ lowest_ smallest_",
-        "Scale": "model_ unit_ shape_points_ tail_scale_",
-    },
-    "locuscore.engines._bart": {"Forests": ""},
-    "locuscore.engines._mixture_network": {"Trained": "weights best_epoch history"},
-    "locuscore.engines._target": {"Target": "transform unit centre spread"},
-    "locuscore._laws.distribution": {"Floor": "start scale", "Support": "low high points"},
-    "locuscore._inputs.encoder": {"Encoder": "codes_"},
-    "locuscore._inputs.schema": {"Schema": "kind names types"},
-    "locuscore._laws.gamma": {"KNNGamma": "mean_ spread_ neighbours_ q_lo_ q_hi_"},
-    "locuscore._inputs.predictor": {"PredictionColumn": "name"},
-    "locuscore._inputs.used_rows": {
-        "RowSet": "model calibration",
-        "UsedRows": "inputs labelled labels label_type salt",
-    },
-}
-_CLASSES = {
-    name: (module, fields.split())
-    for module, classes in _FIELDS.items()
-    for name, fields in classes.items()
-}
-# Of a class, what archives written before it lack.
-_LATER = {"Forest": ["n_draws_"]}
 PLAIN = (bool, int, float, str, type(None))
 NUMBERS_AND_TEXT = "biufSUmM"
-# Fields of the classes above that are one value each: arrays would multiply each other's sizes.
-_SINGLE = {
-    "n_signals_",
-    "smallest_",
-    "lowest_",
-    "unit_",
-    "tail_scale_",
-    "best_epoch",
-    "transform",
-    "unit",
-    "centre",
-    "spread",
-    "start",
-    "scale",
-    "low",
-    "high",
-    "kind",
-    "q_lo_",
-    "q_hi_",
-    "name",
-    "labels",
-    "label_type",
-    "n_draws_",
-}
+LONGEST_TEXT = 2**12  # longer ones are members, so that the JSON stays readable
 
 
-@dataclass
+@dataclass(frozen=True)
 class Writer:
-    """Turns values into JSON; arrays and models become members."""
+    """Turns values into JSON; arrays, long texts and models become members."""
 
     members: dict[str, bytes] = field(default_factory=dict)
+    kinds: Kinds = field(default_factory=Kinds)
+    foreign: dict[str, type] = field(default_factory=dict)  # by kind, as they come
 
     def encode(self, value: Any) -> Any:
         """Return a value in the types JSON has."""
         if isinstance(value, np.generic):
             value = value.item()
+        # JSON has no infinity. Its name alone would come back as text.
         if isinstance(value, float) and not np.isfinite(value):
             return {"is": "float", "value": repr(value)}
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            return {"is": "text", "member": self.add_member(value.encode(), "txt")}
         if isinstance(value, PLAIN):
             return value
         if isinstance(value, list | tuple | dict | bytes):
@@ -111,13 +54,13 @@ class Writer:
     def _container(self, value: list[Any] | tuple[Any, ...] | dict[Any, Any] | bytes) -> Any:
         if isinstance(value, bytes):
             return {"is": "bytes", "hex": value.hex()}
-        if isinstance(value, dict):
+        if isinstance(value, dict):  # as pairs: keys of JSON are text, and ours may be numbers
             pairs = [[self.encode(key), self.encode(item)] for key, item in value.items()]
             return {"is": "dict", "items": pairs}
         items = [self.encode(item) for item in value]
         return items if isinstance(value, list) else {"is": "tuple", "items": items}
 
-    def add(self, data: bytes, ending: str) -> str:
+    def add_member(self, data: bytes, ending: str) -> str:
         """Store a member and return its name."""
         name = f"parts/{len(self.members)}.{ending}"
         self.members[name] = data
@@ -125,41 +68,62 @@ class Writer:
 
     def _array(self, value: np.ndarray) -> Any:
         if value.dtype.kind in NUMBERS_AND_TEXT:
-            return {"is": "array", "member": self.add(array_bytes(value), "npy")}
+            return {"is": "array", "member": self.add_member(array_bytes(value), "npy")}
+        # numpy would pickle Python objects.
         items = [self.encode(item) for item in value.ravel().tolist()]
         return {"is": "objects", "shape": list(value.shape), "items": items}
 
     def _object(self, value: Any) -> Any:
-        kind = type(value)
-        if kind.__name__ in _CLASSES and kind is _find(kind.__name__):
-            return {"is": "object", "class": kind.__name__, "state": self._state(value)}
-        if isinstance(value, NearestNeighbors):
-            # Its index is compiled code's own; built again from the rows it is the same.
-            rows = {"rows": self.encode(value._fit_X), "n_neighbors": value.n_neighbors}
-            return {"is": "neighbours", **rows}
+        kept = kept_of(type(value))
+        if kept is not None:
+            return {"is": "object", "kind": kept.kind, "state": self._parts(value, kept)}
         if is_lightgbm(value):
             text, classes = lightgbm_parts(value)
-            member = self.add(text.encode(), "txt")
+            member = self.add_member(text.encode(), "txt")
             return {"is": "lightgbm", "member": member, "classes": self.encode(classes)}
+        # skops could write an engine of somebody else, but nobody could read it without trust.
         if isinstance(value, BaseEstimator) and not hasattr(value, "predict_draws"):
-            return {"is": "skops", "member": self.add(skops_bytes(value), "skops")}
+            return {"is": "skops", "member": self.add_member(skops_bytes(value), "skops")}
         raise TypeError(
-            f"{kind.__name__} has no safe format and cannot be saved; an archive takes the engines "
-            f"{', '.join(_FIELDS['locuscore.engines'])}, and KNNGamma."
+            f"{type(value).__name__} has no safe format and cannot be saved; an archive takes the "
+            f"engines {', '.join(engines.KEPT)}, KNNGamma, and classes that declare how they are "
+            f"kept, such as {HOW_TO_DECLARE}."
         )
 
-    def _state(self, value: Any) -> dict[str, Any]:
-        if type(value).__name__ == "Forests":
-            return {
-                name: [n_trees, is_exponentiated, self.add(text.encode(), "txt")]
-                for name, (n_trees, is_exponentiated, text) in value.__getstate__().items()
-            }
-        name = type(value).__name__
-        names = _CLASSES[name][1] + [late for late in _LATER.get(name, []) if hasattr(value, late)]
-        if isinstance(value, BaseEstimator):
-            given = value.get_params(deep=False).items()
-            names += [name for name, parameter in given if isinstance(parameter, PLAIN)]
-        return {name: self.encode(getattr(value, name)) for name in names}
+    def _parts(self, value: Any, kept: Kept) -> dict[str, Any]:
+        kind = type(value)
+        known = self.kinds.find(kept.kind) or self.foreign.setdefault(kept.kind, kind)
+        if known is not kind:
+            raise TypeError(
+                f"{kind.__name__} cannot be saved: it is kept as {kept.kind!r}, and so is another "
+                "class; give its ARCHIVE another kind."
+            )
+        parts = _parts_of(value, kept)
+        inside = replace(self, kinds=self.kinds.inside(kind))
+        return {name: inside.encode(part) for name, part in parts.items()}
+
+
+def _parts_of(value: Any, kept: Kept) -> dict[str, Any]:
+    """Return what is kept of an object by name; raise where it would not load again."""
+    name = type(value).__name__
+    if hasattr(value, "to_parts"):
+        parts = dict(value.to_parts())
+    else:
+        late = {one for one in kept.later if not hasattr(value, one)}
+        names = [one for one in (*kept.fields, *kept.single) if one not in late]
+        parts = {one: getattr(value, one) for one in names}
+    if not kept.names - set(kept.later) <= set(parts) <= kept.names:
+        raise TypeError(f"{name} has the parts {sorted(parts)}, but declares {sorted(kept.names)}.")
+    for single in set(kept.single) & set(parts):
+        if not isinstance(parts[single], (*PLAIN, np.generic)):
+            raise TypeError(
+                f"the {single} of {name} is declared to be a single value, and is a "
+                f"{type(parts[single]).__name__}; declare it in the fields of its ARCHIVE."
+            )
+    if isinstance(value, BaseEstimator):
+        given = value.get_params(deep=False)
+        parts = {key: part for key, part in given.items() if isinstance(part, PLAIN)} | parts
+    return parts
 
 
 @dataclass(frozen=True)
@@ -169,9 +133,10 @@ class Reader:
     members: Mapping[str, bytes]
     versions: Mapping[str, str]
     trusted: Sequence[str] = ()
+    kinds: Kinds = field(default_factory=Kinds)
     taken: set[str] = field(default_factory=set)
 
-    def part(self, member: str) -> bytes:
+    def take_member(self, member: str) -> bytes:
         """Return a member, once: one that many values shared would be built as many times."""
         if member in self.taken:
             raise ArchiveError(f"several of its values are the member {member!r}.")
@@ -188,44 +153,28 @@ class Reader:
             raise ArchiveError(f"it holds a value of the unknown kind {value['is']!r}.")
         return _DECODERS[value["is"]](self, value)
 
-    def build(self, name: str, state: Mapping[str, Any]) -> Any:
-        """Return an object of one of the classes in the table, filled with its state."""
-        if name not in _CLASSES:
-            raise ArchiveError(f"it holds an object of the unknown class {name!r}.")
-        kind = _find(name)
-        result = object.__new__(kind)
-        if name == "Forests":
-            raise ArchiveError("it holds forests of stochtree without their engine.")
-        if issubclass(kind, BaseEstimator):
-            parameters = inspect.signature(kind).parameters.values()
-            defaults = {p.name: p.default for p in parameters}
-            vars(result).update(
-                {n: None if d is inspect.Parameter.empty else d for n, d in defaults.items()}
-            )
-        allowed = {*_CLASSES[name][1], *_LATER.get(name, []), *vars(result)}
-        if not set(_CLASSES[name][1]) <= set(state) <= allowed:
-            raise ArchiveError(f"the state of its {name} is not what a {name} has.")
-        parts = dict(state)
-        if name == "BART":
-            forests = self._forests(parts.pop("forests_")["state"], state["n_signals_"])
-            vars(result)["forests_"] = forests
-        vars(result).update({key: self.decode(item) for key, item in parts.items()})
-        for key in parts.keys() - (set(_CLASSES[name][1]) - _SINGLE):
-            if not isinstance(vars(result)[key], PLAIN):
-                raise ArchiveError(f"the {key} of its {name} is no single value.")
-        limit_jobs(result)
-        return result
+    def build(self, kind: str, state: Mapping[str, Any]) -> Any:
+        """Return an object of a known class, made from its state.
 
-    def _forests(self, state: Mapping[str, Any], n_signals: int) -> Any:
-        """Return the forests of BART, which read no more signals than it checks."""
-        texts = {}
-        for name in ("location", "variance"):
-            n_trees, is_exponentiated, member = state[name]
-            text = self.part(member).decode()
-            text = canonical_stochtree(text, n_trees, is_exponentiated, n_signals)
-            texts[name] = (n_trees, is_exponentiated, text)
-        result = object.__new__(_find("Forests"))
-        result.__setstate__(texts)
+        No constructor is called: of a class with parts of its own, only its `from_parts`.
+        """
+        found = self.kinds.named(kind)
+        kept, defaults = declared(found), _defaults(found)
+        # Anything else, such as a method's name, would replace what the class itself has.
+        if not kept.names - set(kept.later) <= set(state) <= kept.names | set(defaults):
+            raise ArchiveError(f"the state of its {kind} is not what a {kind} has.")
+        inside = replace(self, kinds=self.kinds.inside(found))
+        parts = {name: inside.decode(item) for name, item in state.items()}
+        for name in parts.keys() - set(kept.fields):
+            # Arrays in place of numbers would multiply each other's sizes.
+            if not isinstance(parts[name], PLAIN):
+                raise ArchiveError(f"the {name} of its {kind} is no single value.")
+        limit_jobs(parts)
+        if hasattr(found, "from_parts"):
+            return found.from_parts(parts)
+        result: Any = object.__new__(found)
+        for name, part in (defaults | parts).items():
+            object.__setattr__(result, name, part)  # dataclasses are frozen
         return result
 
     def skops(self, member: str) -> Any:
@@ -240,7 +189,15 @@ class Reader:
                 f"reads, and {here} is installed; install scikit-learn=={minor}.*, or fit and save "
                 "it again."
             )
-        return read_skops(self.part(member), self.trusted)
+        return read_skops(self.take_member(member), self.trusted)
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Parameters of an estimator with their defaults: those that no archive keeps are unused."""
+    if not issubclass(kind, BaseEstimator):
+        return {}
+    parameters = inspect.signature(kind).parameters.values()
+    return {p.name: None if p.default is inspect.Parameter.empty else p.default for p in parameters}
 
 
 def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
@@ -250,28 +207,23 @@ def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
     return array.reshape(value["shape"])
 
 
-def _neighbours(reader: Reader, value: Mapping[str, Any]) -> NearestNeighbors:
-    model = NearestNeighbors(n_neighbors=value["n_neighbors"])
-    return model.fit(reader.decode(value["rows"]))
-
-
 def _lightgbm(reader: Reader, value: Mapping[str, Any]) -> Any:
-    text = reader.part(value["member"]).decode()
+    text = reader.take_member(value["member"]).decode()
     return read_lightgbm(text, reader.decode(value["classes"]))
 
 
 _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
-    "array": lambda reader, value: read_array(reader.part(value["member"])),
+    "array": lambda reader, value: read_array(reader.take_member(value["member"])),
     "bytes": lambda _, value: bytes.fromhex(value["hex"]),
     "dict": lambda reader, value: {
         reader.decode(key): reader.decode(item) for key, item in value["items"]
     },
     "float": lambda _, value: float(value["value"]),
     "lightgbm": _lightgbm,
-    "neighbours": _neighbours,
-    "object": lambda reader, value: reader.build(value["class"], value["state"]),
+    "object": lambda reader, value: reader.build(value["kind"], value["state"]),
     "objects": _objects,
     "skops": lambda reader, value: reader.skops(value["member"]),
+    "text": lambda reader, value: reader.take_member(value["member"]).decode(),
     "tuple": lambda reader, value: tuple(reader.decode(item) for item in value["items"]),
 }
 
@@ -283,9 +235,3 @@ def library_versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def _find(name: str) -> Any:
-    module = _CLASSES[name][0]
-    # Engines are asked for by name, which says what to install where a package is missing.
-    return getattr(engines if module == "locuscore.engines" else import_module(module), name)

@@ -1,7 +1,7 @@
 """How wide one row becomes on its way through transformers that a file has set up.
 
-Steps that repeat, expand or encode their columns multiply: ten unions of ten steps, a few lines
-in a file, make ten thousand million columns of one.
+Steps that repeat, expand or encode columns multiply their number: ten unions of ten steps each, a
+few lines in a file, turn one column into ten thousand million.
 """
 
 from collections.abc import Iterable, Iterator

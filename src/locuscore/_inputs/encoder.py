@@ -13,6 +13,7 @@ from locuscore._inputs.frames import as_frame, n_rows
 from locuscore._inputs.zones import without_zone_names
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import is_missing
+from locuscore._shared.kept import Kept
 
 Column = np.ndarray | nw.Series[Any]
 NUMBERS = (Real, Decimal, np.bool_)
@@ -24,6 +25,8 @@ class Encoder:
     Codes follow the declared order of ordered categories, else the sorted levels seen in `fit`.
     Levels not seen there, and missing values, become NaN.
     """
+
+    ARCHIVE = Kept("Encoder", fields=("codes_",))
 
     def fit(self, X: Rows) -> "Encoder":
         """Learn the levels of every column that is not numeric."""

@@ -10,11 +10,14 @@ from sklearn.exceptions import NotFittedError
 from locuscore._inputs.frames import column, n_rows, read_array
 from locuscore._protocols import Rows
 from locuscore._shared.checks import check_same_order
+from locuscore._shared.kept import Kept
 
 
 @dataclass(frozen=True)
 class PredictionColumn:
     """A predictor that lives elsewhere: its predictions are a column of X."""
+
+    ARCHIVE = Kept("PredictionColumn", single=("name",))
 
     name: Hashable
 

@@ -12,6 +12,7 @@ import narwhals as nw
 from locuscore._inputs.frames import as_frame, as_kind
 from locuscore._inputs.zones import dtype_of, in_zones, offset_name
 from locuscore._protocols import Rows
+from locuscore._shared.kept import Kept
 
 
 class ColumnKind(Enum):
@@ -92,6 +93,8 @@ class Schema:
     `kind` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or another library's name, or ``"array"``,
     whose columns have positions for names. Types are named as narwhals names them.
     """
+
+    ARCHIVE = Kept("Schema", fields=("names", "types"), single=("kind",))
 
     kind: str
     names: tuple[Any, ...]

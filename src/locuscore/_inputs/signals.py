@@ -13,6 +13,7 @@ from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
+from locuscore._shared.kept import Kept
 
 MOST_ROWS_AT_ONCE = 65_536
 SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
@@ -25,6 +26,9 @@ class Signals:
     `encoder` turns x into floats, unless `function`, somebody's own, does; `output_encoder` turns
     what g says into floats, text by codes learned on D1, and is None where x stands alone.
     """
+
+    # A function cannot be kept; it is given again.
+    ARCHIVE = Kept("Signals", fields=("encoder", "output_encoder"))
 
     encoder: Encoder | None = None
     function: Callable[[Rows], Any] | None = None

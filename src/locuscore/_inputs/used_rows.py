@@ -23,6 +23,7 @@ from locuscore._inputs.frames import n_rows
 from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.kept import Kept
 
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it, rows count as rows of fit
@@ -36,6 +37,8 @@ HOW_TO_ALLOW = (
 @dataclass(frozen=True, eq=False, repr=False)
 class RowSet:
     """Digests of the rows of D1 and of D2, ascending."""
+
+    ARCHIVE = Kept("RowSet", fields=("model", "calibration"))
 
     model: Cells
     calibration: Cells
@@ -57,6 +60,13 @@ class UsedRows:
     The salt differs from fit to fit, so that digests of two archives cannot be compared; it is
     derived from the calibration, so that the same fit gives the same archive.
     """
+
+    ARCHIVE = Kept(
+        "UsedRows",
+        fields=("inputs", "labelled", "salt"),
+        single=("labels", "label_type"),
+        holds=(RowSet,),
+    )
 
     inputs: RowSet
     labelled: RowSet

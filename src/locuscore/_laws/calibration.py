@@ -5,17 +5,18 @@ equals ``1 - W`` of the paper where the law is continuous and counts the atom wh
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import betabinom
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.kept import Kept
 
 FAR = 15.0  # standard deviations
 
@@ -108,8 +109,18 @@ class MarginalCalibration:
     `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
     """
 
+    ARCHIVE = Kept("Marginal", fields=("tails",))
+
     tails: FloatArray
     reads = None
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the calibration that an archive holds, if its tails are what it searches."""
+        tails = np.asarray(parts["tails"], dtype=np.float64)
+        if tails.ndim != 1 or not np.all((tails >= 0) & (tails <= 1)) or np.any(np.diff(tails) < 0):
+            raise ValueError("the calibration tails are no ascending probabilities")
+        return cls(tails)
 
     @property
     def n(self) -> int:

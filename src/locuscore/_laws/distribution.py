@@ -7,6 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from locuscore._protocols import FloatArray, LossDraws
+from locuscore._shared.kept import Kept
 from locuscore.draws import Draws, average, envelope, estimate
 from locuscore.draws._inversion import decreasing_in_level, raise_until_below
 
@@ -17,6 +18,8 @@ ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is no
 @dataclass(frozen=True)
 class Support:
     """The values a loss can take: an interval, or the finite set `points` (sorted)."""
+
+    ARCHIVE = Kept("Support", fields=("points",), single=("low", "high"))
 
     low: float = -np.inf
     high: float = np.inf
@@ -36,6 +39,8 @@ class Floor:
     Keeps a law from ending early (a normal tail rounds to zero 38 deviations out, and one such
     calibration row would turn every bound into infinity).
     """
+
+    ARCHIVE = Kept("Floor", single=("start", "scale"))
 
     start: float
     scale: float

@@ -1,6 +1,7 @@
 """How cautious the envelope is at each row, from the distance to its neighbours in D1."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -9,6 +10,27 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.kept import Kept
+
+
+class Neighbours:
+    """The rows of D1, searched for the k-th nearest."""
+
+    ARCHIVE = Kept("Neighbours", fields=("rows",), single=("k",))
+
+    def __init__(self, rows: FloatArray, k: int) -> None:
+        self.rows, self.k = rows, k
+        self._index = NearestNeighbors(n_neighbors=k).fit(rows)
+
+    def radius(self, rows: FloatArray | None = None) -> FloatArray:
+        """Distance to the k-th nearest; without rows, of those of D1 to the others."""
+        distances: FloatArray = self._index.kneighbors(rows)[0]
+        return distances[:, -1]
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Index the rows again: the index is an opaque C structure, and comes out the same."""
+        return cls(**parts)
 
 
 class KNNGamma(BaseEstimator):
@@ -22,6 +44,13 @@ class KNNGamma(BaseEstimator):
     alike; k is at most ``n1 - 1``. Missing signals are replaced by the mean of D1. Costs one
     neighbour search per row.
     """
+
+    ARCHIVE = Kept(
+        "KNNGamma",
+        fields=("mean_", "spread_", "neighbours_"),
+        single=("q_lo_", "q_hi_"),
+        holds=(Neighbours,),
+    )
 
     def __init__(
         self,
@@ -58,16 +87,15 @@ class KNNGamma(BaseEstimator):
         self.mean_ = np.nanmean(seen, axis=0)
         spread = np.nanstd(seen, axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
-        self.neighbours_ = NearestNeighbors(n_neighbors=min(self.k, len(S) - 1))
-        self.neighbours_.fit(self._standardise(S))
-        radius = self.neighbours_.kneighbors()[0][:, -1]
+        self.neighbours_ = Neighbours(self._standardise(S), min(self.k, len(S) - 1))
+        radius = self.neighbours_.radius()
         self.q_lo_, self.q_hi_ = (float(q) for q in np.quantile(radius, [0.5, 0.9]))
         return self
 
     def predict(self, S: FloatArray) -> FloatArray:
         """Trimming level of each row; smaller where D1 is scarce."""
         check_is_fitted(self)
-        radius = self.neighbours_.kneighbors(self._standardise(S))[0][:, -1]
+        radius = self.neighbours_.radius(self._standardise(S))
         scarcity = (radius - self.q_lo_) / (self.q_hi_ - self.q_lo_ + self.epsilon)
         share = expit((scarcity - self.midpoint) / self.slope)
         return self.gamma_max - (self.gamma_max - self.gamma_min) * share

@@ -28,6 +28,7 @@ from locuscore.cli._options import (
     MaxRows,
     NewArchive,
     NoRows,
+    OwnClasses,
     Predictor,
     Quiet,
     ScoreName,
@@ -58,6 +59,7 @@ def certify(
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
     allow_another_predictor: AllowAnotherPredictor = False,
+    classes: OwnClasses = None,
     allow_rows_used_in_fit: AllowUsedRows = False,
     loss: LossAgain = None,
     max_rows: MaxRows = MAX_ROWS,
@@ -78,7 +80,7 @@ def certify(
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     key = chosen_key(key_file)
-    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor)
+    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor, classes)
     target = known_target(scorer, target)
     types = csv_types(scorer)
     types = None if types is None else {**types, target: None}

@@ -58,6 +58,11 @@ def chosen_key(path: Path | None) -> bytes | None:
     return key
 
 
+def chosen_classes(names: list[str] | None) -> tuple[Any, ...]:
+    """Return the classes that texts ``module:name`` name."""
+    return tuple(imported_object(name) for name in names or ())
+
+
 def load_scorer(
     path: Path,
     predictor: Any,
@@ -65,6 +70,7 @@ def load_scorer(
     loss: Any = None,
     key: bytes | None = None,
     allow_another_predictor: bool = False,
+    classes: list[str] | None = None,
 ) -> Scorer:
     """Read an archive, with a predictor from elsewhere if one is given."""
     if not path.is_file():
@@ -74,6 +80,7 @@ def load_scorer(
         predictor,
         loss=loss,
         trusted=trust or (),
+        classes=chosen_classes(classes),
         key=key,
         allow_another_predictor=allow_another_predictor,
     )

@@ -79,6 +79,15 @@ TrustPickle = Annotated[
         text="Read a .joblib file, which runs the code in it.",
     ),
 ]
+OwnClasses = Annotated[
+    list[str] | None,
+    option(
+        "--class",
+        panel=MODEL,
+        metavar="MODULE:NAME",
+        text="A class of your own that the archive holds, such as an engine. Repeatable.",
+    ),
+]
 MaxRows = Annotated[
     int,
     option(

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from locuscore._archive.container import keep_names, write_atomically
+from locuscore._shared.files import keep_names, write_atomically
 from locuscore.cli._lock import only_one
 from locuscore.cli._tables import write_tables
 

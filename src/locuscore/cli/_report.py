@@ -31,6 +31,7 @@ from locuscore.cli._options import (
     Json,
     KeyFile,
     LossAgain,
+    OwnClasses,
     Predictor,
     Quiet,
     Seed,
@@ -85,6 +86,7 @@ def report(
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
     allow_another_predictor: AllowAnotherPredictor = False,
+    classes: OwnClasses = None,
     allow_rows_used_in_fit: AllowUsedRows = False,
     loss: LossAgain = None,
     seed: Seed = 0,
@@ -109,7 +111,7 @@ def report(
     g = chosen_predictor(predictor, trust, trust_pickle)
     own_loss = None if loss is None else chosen_loss(loss)
     key = chosen_key(key_file)
-    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor)
+    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor, classes)
     target = known_target(scorer, target) if losses is None else None
     rows = LabelledRows.open(scorer, data, target, losses, groups)
     started = time.perf_counter()

@@ -30,6 +30,7 @@ from locuscore.cli._options import (
     Keep,
     KeepAll,
     KeyFile,
+    OwnClasses,
     Predictor,
     Prefix,
     Quiet,
@@ -63,6 +64,7 @@ def score(
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
     allow_another_predictor: AllowAnotherPredictor = False,
+    classes: OwnClasses = None,
     key_file: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -84,13 +86,14 @@ def score(
         trust,
         key=chosen_key(key_file),
         allow_another_predictor=allow_another_predictor,
+        classes=classes,
     )
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)
     features = feature_columns(scorer, data, source.names)
     block = BlockScorer(scorer, features, kept, prefix, bad_rows is BadRows.FLAG)
-    facts = [kept, prefix, bad_rows, block_rows, __version__]
+    facts = [kept, prefix, bad_rows, block_rows, classes, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
     with Parts.of(output, key, data) as parts:

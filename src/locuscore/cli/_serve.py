@@ -5,12 +5,13 @@ from functools import partial
 from typing import Annotated
 
 from locuscore import Scorer
-from locuscore.cli._choices import chosen_key, chosen_predictor
+from locuscore.cli._choices import chosen_classes, chosen_key, chosen_predictor
 from locuscore.cli._options import (
     AllowAnotherPredictor,
     Archive,
     Debug,
     KeyFile,
+    OwnClasses,
     Predictor,
     Quiet,
     Trust,
@@ -31,6 +32,7 @@ def serve(
     trust: Trust = None,
     trust_pickle: TrustPickle = False,
     allow_another_predictor: AllowAnotherPredictor = False,
+    classes: OwnClasses = None,
     key_file: KeyFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -54,6 +56,7 @@ def serve(
             Scorer.load,
             predictor=g,
             trusted=tuple(trust or ()),
+            classes=chosen_classes(classes),
             allow_another_predictor=allow_another_predictor,
         ),
         log_level="warning" if quiet else "info",

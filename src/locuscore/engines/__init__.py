@@ -44,6 +44,9 @@ _EXTRAS = {
     "PyMCBART": ("pymc_bart", "pymc"),
 }
 
+# Engines that say how they are kept in an archive; a file can name no other of ours.
+KEPT = ("Auto", "BART", "Bagged", "Ensemble", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+
 __all__ = [
     "BART",
     "MDN",

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossEngine
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import StackedDraws
 
@@ -28,6 +29,8 @@ class Bagged(BaseEstimator):
     random_state
         Seed of the parts and the copies.
     """
+
+    ARCHIVE = Kept("Bagged", fields=("engines_",))
 
     def __init__(
         self,

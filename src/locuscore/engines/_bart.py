@@ -1,19 +1,20 @@
 """BART: heteroskedastic sums of trees on stochtree; one normal law per posterior draw."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from stochtree import BARTModel, Dataset, ForestContainer
+from stochtree import BARTModel
 
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import check_no_missing
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
 from locuscore.engines._progress import status
+from locuscore.engines._stochtree_forests import Forests
 from locuscore.engines._target import Target
 
 WARM_STARTS = 10  # grow-from-root sweeps; each chain starts from one of the last
@@ -58,6 +59,8 @@ class BART(BaseEstimator):
     (3, 20)
     """
 
+    ARCHIVE = Kept("BART", fields=("target_", "forests_"), holds=(Target, Forests))
+
     def __init__(
         self,
         n_draws: int = 200,
@@ -83,7 +86,6 @@ class BART(BaseEstimator):
         """Run the sampler on the standardised losses and keep its forests."""
         self._check_parameters()
         check_no_missing(S, "BART")
-        self.n_signals_ = S.shape[1]
         self.target_ = Target.learn(z, self.transform)
         # Equal losses say nothing about rows; without this, noise would.
         rows = S if np.ptp(z) else np.zeros_like(S)
@@ -101,7 +103,8 @@ class BART(BaseEstimator):
         log_scale = 0.5 * np.log(model.sigma2_x_train)
         self.split_rhat_ = largest_split_rhat(model.y_hat_train, log_scale, self.n_chains)
         warn_if_apart(self.split_rhat_, "BART", "a larger thin or n_burn")
-        self.forests_ = Forests(model.forest_container_mean, model.forest_container_variance)
+        mean, variance = model.forest_container_mean, model.forest_container_variance
+        self.forests_ = Forests(mean, variance, S.shape[1])
         self.forests_.keep(self.n_draws)
         return self
 
@@ -109,8 +112,6 @@ class BART(BaseEstimator):
         """Return one law per row and kept draw."""
         check_is_fitted(self)
         check_no_missing(S, "BART")
-        if S.shape[1] != self.n_signals_:  # stochtree would read beyond the rows
-            raise ValueError(f"BART was fitted on {self.n_signals_} signals; got {S.shape[1]}.")
         location, variance = self.forests_.predict(S)
         return self.target_.laws(NormalDraws(location, np.sqrt(variance)))
 
@@ -142,35 +143,3 @@ class BART(BaseEstimator):
                 raise ValueError(f"{name} must be at least {value}; got {getattr(self, name)}.")
         if self.n_chains > WARM_STARTS:
             raise ValueError(f"n_chains must be at most {WARM_STARTS}; got {self.n_chains}.")
-
-
-@dataclass
-class Forests:
-    """The kept forests of location and variance; pickled as stochtree's own JSON."""
-
-    location: Any
-    variance: Any
-
-    def keep(self, n: int) -> None:
-        """Drop all but the first n draws."""
-        for forest in (self.location, self.variance):
-            for draw in range(forest.num_samples() - 1, n - 1, -1):
-                forest.delete_sample(draw)
-
-    def predict(self, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Location and variance, each (n, draws)."""
-        rows = Dataset()
-        rows.add_covariates(np.ascontiguousarray(S, dtype=np.float64))
-        return self.location.predict(rows), self.variance.predict(rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: (forest.num_trees, forest.is_exponentiated, forest.dump_json_string())
-            for name, forest in self.__dict__.items()
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, (n_trees, is_exponentiated, text) in state.items():
-            forest = ForestContainer(n_trees, 1, True, is_exponentiated)
-            forest.load_from_json_string(text)
-            setattr(self, name, forest)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossEngine
 from locuscore._shared.checks import check_methods
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import WeightedDraws
 from locuscore.engines._folds import Law, fold_laws
@@ -50,6 +51,8 @@ class Ensemble(BaseEstimator):
     weights_
         Their weights.
     """
+
+    ARCHIVE = Kept("Ensemble", fields=("engines_", "weights_"))
 
     def __init__(
         self,

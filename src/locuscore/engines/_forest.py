@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
 
@@ -56,6 +57,13 @@ class Forest(BaseEstimator):
     random_state
         Seed of the forest.
     """
+
+    ARCHIVE = Kept(
+        "Forest",
+        fields=("forest_", "table_row_", "table_"),
+        single=("smallest_", "n_draws_"),
+        later=("n_draws_",),
+    )
 
     def __init__(
         self,

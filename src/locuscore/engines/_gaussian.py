@@ -8,6 +8,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
@@ -25,6 +26,8 @@ class Gaussian(BaseEstimator):
     random_state
         Seed of both and of the folds.
     """
+
+    ARCHIVE = Kept("Gaussian", fields=("location_", "scale_"))
 
     def __init__(
         self, location: Any = None, scale: Any = None, *, random_state: Any = None

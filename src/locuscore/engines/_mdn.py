@@ -7,9 +7,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
-from locuscore.engines._mixture_network import Training, mixture, train
+from locuscore.engines._mixture_network import Trained, Training, mixture, train
 from locuscore.engines._target import Target
 
 LARGEST_SIGNAL = 10.0  # in standard deviations; beyond it a network says nothing
@@ -44,6 +45,12 @@ class MDN(BaseEstimator):
     random_state
         Seed of the held-out rows, the initial weights, the training and the masks.
     """
+
+    ARCHIVE = Kept(
+        "MDN",
+        fields=("target_", "signal_centre_", "signal_unit_", "masks_", "network_"),
+        holds=(Target, Trained),
+    )
 
     def __init__(
         self,

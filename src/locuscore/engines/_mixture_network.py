@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.kept import Kept
 
 SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
 LARGEST_LOGIT = 15.0
@@ -35,6 +36,8 @@ class Training:
 @dataclass(frozen=True)
 class Trained:
     """The weights of the best epoch, and the held-out loss after each."""
+
+    ARCHIVE = Kept("Trained", fields=("weights", "history"), single=("best_epoch",))
 
     weights: list[FloatArray]
     best_epoch: int

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import GridDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
@@ -28,6 +29,8 @@ class QuantileGrid(BaseEstimator):
     random_state
         Seed of the models.
     """
+
+    ARCHIVE = Kept("QuantileGrid", fields=("models_", "levels_"), single=("lowest_", "smallest_"))
 
     def __init__(
         self,

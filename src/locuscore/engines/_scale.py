@@ -8,6 +8,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
 from locuscore.draws._scale import SMALLEST_RELATIVE_SCALE
@@ -30,6 +31,8 @@ class Scale(BaseEstimator):
     random_state
         Seed of the model and the folds.
     """
+
+    ARCHIVE = Kept("Scale", fields=("model_", "shape_points_"), single=("unit_", "tail_scale_"))
 
     def __init__(self, model: Any = None, *, cv: int = 5, random_state: Any = None) -> None:
         self.model = model

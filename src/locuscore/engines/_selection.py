@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._laws.calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
+from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
@@ -143,6 +144,8 @@ class Auto(BaseEstimator):
     engine_
         The fitted winner.
     """
+
+    ARCHIVE = Kept("Auto", fields=("engine_",))
 
     def __init__(
         self,

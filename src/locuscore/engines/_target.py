@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 
 from locuscore._protocols import FloatArray, LossDraws
+from locuscore._shared.kept import Kept
 from locuscore.draws import MixtureDraws, NormalDraws, TransformedDraws, smallest_scale
 
 
@@ -41,6 +42,8 @@ class Target:
 
     Invariant to the unit of the losses, and for powers of two to the last bit.
     """
+
+    ARCHIVE = Kept("Target", single=("transform", "unit", "centre", "spread"))
 
     transform: str
     unit: float

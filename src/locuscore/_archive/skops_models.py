@@ -1,7 +1,7 @@
-"""Models of other libraries in their own safe formats: skops for scikit-learn, LightGBM as text.
+"""Models of scikit-learn in the format of skops, which builds objects of named types only.
 
-skops builds objects of named types only. Of these types the list below is trusted; what compiled
-code will follow is checked before it does. Other types load only if the caller names them.
+The types listed below are trusted; others load only if the caller names them. Whatever compiled
+code will follow is checked before it does.
 """
 
 import sys
@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.fitted_models import check_fitted
-from locuscore._archive.lightgbm_text import canonical_lightgbm
 from locuscore._archive.skops_schema import SkopsFile
 from locuscore._archive.widths import check_widths
-from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.optional import require
 
-# Classes of which an object may be made and filled with attributes.
+# Classes of which an object may be made and filled with attributes. Each must be safe with any
+# attributes, or have a check in `fitted_models`.
 _OBJECTS = {
     "locuscore.engines._boosting": "BoostedTrees",
     "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
@@ -120,56 +118,8 @@ def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        # No more than its own types are trusted: skops copies them at each node.
+        # skops copies this list at every node, so it gets no more than it needs.
         model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
     check_fitted(model)
     check_widths(model)
     return model
-
-
-class BoosterRegressor:
-    """A LightGBM model that was loaded from its text."""
-
-    def __init__(self, booster: Any) -> None:
-        self.booster = booster
-
-    def predict(self, X: Rows) -> FloatArray:
-        """Predict."""
-        return np.asarray(self.booster.predict(X))
-
-
-class BoosterClassifier(BoosterRegressor):
-    """A LightGBM classifier that was loaded from its text."""
-
-    def __init__(self, booster: Any, classes: np.ndarray) -> None:
-        super().__init__(booster)
-        self.classes_ = classes
-
-    def predict_proba(self, X: Rows) -> FloatArray:
-        """Class probabilities, (n, classes)."""
-        values = super().predict(X)
-        return values if values.ndim == 2 else np.column_stack([1.0 - values, values])
-
-    def predict(self, X: Rows) -> np.ndarray:
-        """Likeliest class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-def is_lightgbm(model: Any) -> bool:
-    """Whether a model is one of LightGBM's, or one of the two above."""
-    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
-    ours = isinstance(model, BoosterRegressor)
-    return ours or bool(names & {"lightgbm.sklearn.LGBMModel", "lightgbm.basic.Booster"})
-
-
-def lightgbm_parts(model: Any) -> tuple[str, np.ndarray | None]:
-    """Return the model's text, and the classes of a classifier."""
-    booster = getattr(model, "booster_", getattr(model, "booster", model))
-    return canonical_lightgbm(booster.model_to_string()), getattr(model, "classes_", None)
-
-
-def read_lightgbm(text: str, classes: np.ndarray | None) -> BoosterRegressor:
-    """Build a predictor from a model text, read into numbers and written anew."""
-    model = canonical_lightgbm(text)
-    booster = require("lightgbm", extra="lightgbm").Booster(model_str=model)
-    return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)

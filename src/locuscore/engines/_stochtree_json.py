@@ -1,36 +1,18 @@
-"""Checks of trees that compiled code will follow without looking: links, features, sizes."""
+"""The JSON of stochtree's forests, with every number in it checked.
+
+stochtree follows nodes and features without looking, so a forged number would lead it outside its
+memory. It reads only text that was checked and written here.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from locuscore._shared.tree_links import check_links
 
-def check_links(
-    left: ArrayLike, right: ArrayLike, feature: ArrayLike, n_nodes: int, n_features: int
-) -> None:
-    """Raise unless every path from node 0 ends, and every split reads a feature there is.
-
-    One entry per split. A node that is nobody's child twice, and a root that is nobody's child,
-    leave no way to come back to a node.
-    """
-    children = np.concatenate([np.asarray(left), np.asarray(right)])
-    features = np.asarray(feature)
-    for name, values, low, high in (
-        ("node", children, 1, n_nodes),
-        ("feature", features, 0, n_features),
-    ):
-        if len(values) and not (
-            values.dtype.kind in "iu" and values.min() >= low and values.max() < high
-        ):
-            raise ValueError(f"a tree refers to a {name} that does not exist")
-    if np.bincount(children.astype(np.int64)).max(initial=0) > 1 or n_nodes < 1:
-        raise ValueError("a tree does not end: a node is reached in two ways")
-
-
-# Of a tree of stochtree: lists with one entry per node, and lists of nodes.
+# Lists with one entry per node, and below lists of nodes.
 NODE_LISTS = {
     "category_list_begin",
     "category_list_end",
@@ -62,6 +44,7 @@ TREE_KEYS = {
 def canonical_stochtree(text: str, n_trees: int, is_exponentiated: bool, n_features: int) -> str:
     """Return the JSON of stochtree's forests, one per draw, with every number checked."""
     data = json.loads(text)
+    # Both levels must say what the caller, who makes the containers, was told.
     said = {"is_leaf_constant": True, "num_trees": n_trees, "output_dimension": 1}
     said["is_exponentiated"] = is_exponentiated
     tops = said | {"initialized": True, "num_samples": data["num_samples"]}
@@ -73,23 +56,26 @@ def canonical_stochtree(text: str, n_trees: int, is_exponentiated: bool, n_featu
         if len(record) != len(expected) + n_inside or not _says(record, expected):
             raise ValueError("a forest has another number of trees than it claims")
     trees = [forest[f"tree_{j}"] for forest in forests for j in range(n_trees)]
-    _check_stochtree(trees, n_features)
+    _check_trees(trees, n_features)
+    # Written anew: a parser that reads repeated keys differently sees what was checked.
     return json.dumps(data, allow_nan=False)
 
 
 def _counted(count: Any, record: Mapping[str, Any]) -> range:
+    # A count that no record backs would be a loop as long as a file says.
     if type(count) is not int or not 0 < count <= len(record):
         raise ValueError("a forest has another number of draws than it claims")
     return range(count)
 
 
 def _says(record: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    # Types too: 1, 1.0 and True are equal in Python, and three things in JSON.
     return all(
         type(record[key]) is type(value) and record[key] == value for key, value in expected.items()
     )
 
 
-def _check_stochtree(trees: Sequence[Mapping[str, Any]], n_features: int) -> None:
+def _check_trees(trees: Sequence[Mapping[str, Any]], n_features: int) -> None:
     """Check all trees at once: their nodes are numbered through."""
     for tree in trees:
         n = tree["num_nodes"]
@@ -116,7 +102,7 @@ def _check_stochtree(trees: Sequence[Mapping[str, Any]], n_features: int) -> Non
     )
     if not is_inside:
         raise ValueError("a tree refers to a node that does not exist")
-    # Each tree starts after the root of all, which is nobody's child.
+    # All trees as one: their roots hang from a node 0 of our own, which is nobody's child.
     check_links(
         (left + start)[splits] + 1,
         (right + start)[splits] + 1,

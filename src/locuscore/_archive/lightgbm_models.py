@@ -1,0 +1,57 @@
+"""Models of LightGBM, kept as LightGBM's own text."""
+
+from typing import Any
+
+import numpy as np
+
+from locuscore._archive.lightgbm_text import canonical_lightgbm
+from locuscore._protocols import FloatArray, Rows
+from locuscore._shared.optional import require
+
+
+class BoosterRegressor:
+    """A LightGBM model that was loaded from its text."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = booster
+
+    def predict(self, X: Rows) -> FloatArray:
+        """Predict."""
+        return np.asarray(self.booster.predict(X))
+
+
+class BoosterClassifier(BoosterRegressor):
+    """A LightGBM classifier that was loaded from its text."""
+
+    def __init__(self, booster: Any, classes: np.ndarray) -> None:
+        super().__init__(booster)
+        self.classes_ = classes
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Class probabilities, (n, classes)."""
+        values = super().predict(X)
+        return values if values.ndim == 2 else np.column_stack([1.0 - values, values])
+
+    def predict(self, X: Rows) -> np.ndarray:
+        """Likeliest class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def is_lightgbm(model: Any) -> bool:
+    """Whether a model is one of LightGBM's, or one of the two above."""
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
+    ours = isinstance(model, BoosterRegressor)
+    return ours or bool(names & {"lightgbm.sklearn.LGBMModel", "lightgbm.basic.Booster"})
+
+
+def lightgbm_parts(model: Any) -> tuple[str, np.ndarray | None]:
+    """Return the model's text, and the classes of a classifier."""
+    booster = getattr(model, "booster_", getattr(model, "booster", model))
+    return canonical_lightgbm(booster.model_to_string()), getattr(model, "classes_", None)
+
+
+def read_lightgbm(text: str, classes: np.ndarray | None) -> BoosterRegressor:
+    """Build a predictor from a model text, read into numbers and written anew."""
+    model = canonical_lightgbm(text)
+    booster = require("lightgbm", extra="lightgbm").Booster(model_str=model)
+    return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)
