@@ -28,8 +28,8 @@ from locuscore._archive.container import (
     read_array,
     read_manifest,
     write_archive,
-    write_atomically,
 )
+from locuscore._shared.files import write_atomically
 
 MEMBERS = {"scorer.json": b"{}", "parts/0.npy": array_bytes(np.arange(500.0))}
 
@@ -292,7 +292,7 @@ except OSError:
 """
 KILLED = """
 import os, signal, sys
-from locuscore._archive.container import write_atomically
+from locuscore._shared.files import write_atomically
 def write(file):
     file.write(b"half")
     file.flush()

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import zipfile
 from collections.abc import Callable, Mapping
@@ -23,11 +22,13 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from locuscore._shared.checks import check_key
+from locuscore._shared.files import write_atomically
+
 FORMAT = 1  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
 MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
 LARGEST_MANIFEST = 2**24
-SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 LARGEST_ITEM = 2**16  # bytes of one value, where no value shows how large they are
 LARGEST_EMPTY = 2**20  # product of the other lengths of an array of which one is zero
@@ -38,25 +39,6 @@ Result = TypeVar("Result")
 
 class ArchiveError(ValueError):
     """An archive that is damaged, unsafe, or not for this version."""
-
-
-def signing_key(key: bytes) -> bytes:
-    """Return a key as it is used: without the newline that may end a key file.
-
-    Raises if it is not of bytes, or too short to keep anybody from guessing it.
-    """
-    if not isinstance(key, bytes):
-        raise TypeError(
-            "a key is of bytes, such as Path('archive.key').read_bytes(); got "
-            f"{type(key).__name__}."
-        )
-    bare = re.sub(rb"\r?\n\Z", b"", key)
-    if len(bare) < SHORTEST_KEY:
-        raise ValueError(
-            f"a key has at least {SHORTEST_KEY} bytes, a newline at its end not counted; got "
-            f"{len(bare)}. Make one with secrets.token_hex(32)."
-        )
-    return bare
 
 
 def write_archive(
@@ -72,7 +54,7 @@ def write_archive(
     }
     full = {"format": FORMAT, **manifest, "members": listed}
     text = json.dumps(full, indent=1, allow_nan=False).encode()
-    comment = b"" if key is None else _signature(text, signing_key(key))
+    comment = b"" if key is None else _signature(text, check_key(key))
 
     def write(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -83,40 +65,12 @@ def write_archive(
     write_atomically(path, write)
 
 
-def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside the old one and put it in its place when it is complete on disk.
-
-    Whatever fails before that leaves the old file as it was, and no other.
-    """
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    keep_names(target.parent)
-
-
-def keep_names(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on disk, to survive a power cut."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
-    """Return the manifest of an archive, and read nothing else; a key must be the one it has."""
-    bare = None if key is None else signing_key(key)
+    """The manifest of an archive, and nothing else of it; see also `inspect_archive`.
+
+    With a key, the archive must be signed with it, or `ArchiveError` is raised.
+    """
+    bare = None if key is None else check_key(key)
     with Path(path).open("rb") as file:
         return checked(lambda: _manifest(_open(file), bare), path)
 
@@ -128,7 +82,7 @@ def read_archive(
 
     With a key, the signature is checked before anything but the table of contents is parsed.
     """
-    bare = None if key is None else signing_key(key)
+    bare = None if key is None else check_key(key)
     with Path(path).open("rb") as file:
         return checked(lambda: _contents(_open(file), bare), path)
 

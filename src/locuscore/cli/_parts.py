@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from locuscore._archive.container import keep_names, write_atomically
+from locuscore._shared.files import sync_folder, write_atomically
 from locuscore.cli._lock import only_one
 from locuscore.cli._tables import write_tables
 
@@ -105,7 +105,7 @@ class Parts:
         whole = self.folder / "whole"
         write_atomically(whole, lambda file: write_tables(file, kind, schema, seen()))
         whole.replace(self.output)
-        keep_names(self.output.parent)
+        sync_folder(self.output.parent)
         shutil.rmtree(self.folder)
 
     def _find(self) -> None:
