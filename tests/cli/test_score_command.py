@@ -499,13 +499,12 @@ def test_progress_shows_rows_and_their_speed(monkeypatch):
 
     from rich.console import Console
 
-    from locuscore.cli._terminal import Terminal
+    from locuscore._shared.progress import progress_bar
 
     monkeypatch.setenv("TERM", "xterm")  # a dumb terminal shows no progress
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=80)
-    monkeypatch.setattr(Terminal, "_live", lambda _: console)
-    with Terminal().progress(300, 100) as advance:
+    with progress_bar(300, 100, console, of="rows") as advance:
         advance(50)
         time.sleep(0.01)
         advance(50)

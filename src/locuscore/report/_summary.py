@@ -15,6 +15,7 @@ from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
+from locuscore._shared.sampling import Columns, Reservoir, column_sample
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
@@ -38,7 +39,6 @@ from locuscore.report._laws import (
 )
 from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Entry, Extremes, cell, is_number
-from locuscore.report._sample import Sample
 from locuscore.report._verdict import (
     CONTRADICTED,
     Accepted,
@@ -86,9 +86,9 @@ class Summary:
         self.extremes = Extremes(scorer)
         self._group_name = group_name
         self.groups: GroupCounts | None = None
-        self.sample = Sample(SAMPLE_ROWS, rows_seed)
+        self.sample = column_sample(SAMPLE_ROWS, rows_seed)
         self._curve_seed = curve_seed
-        self.curve_sample: Sample | None = None
+        self.curve_sample: Reservoir[Columns] | None = None
         self._pit_rng = np.random.default_rng(pit_seed)
         self.pit_counts = np.zeros(pictures.PIT_BINS, dtype=np.int64)
         self.n_rows, self.loss_sum = 0, 0.0
@@ -137,11 +137,11 @@ class Summary:
         if self.groups is not None and labels is not None:
             self.groups.add(labels, z <= bound, bound)
         self.extremes.add(block)
-        self.sample.add(bound, z, tails)
+        self.sample.add((bound, z, tails), len(block))
         if self.curve_sample is None:
             most = max(min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1]), MOST_ORDERS)
-            self.curve_sample = Sample(most, self._curve_seed)
-        self.curve_sample.add(z, block.tail, block.signals)
+            self.curve_sample = column_sample(most, self._curve_seed)
+        self.curve_sample.add((z, block.tail, block.signals), len(block))
         self.n_rows += len(block)
 
     def finish(
@@ -156,8 +156,8 @@ class Summary:
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
-        bound, loss, _ = self.sample.rows().T
-        points = self.sample.rows(pictures.MOST_POINTS)[:, :2]
+        bound, loss, _ = self.sample.rows()
+        points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
         n2 = len(scorer.locus.tails_)
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
@@ -180,7 +180,7 @@ class Summary:
             ),
             "deciles": pictures.deciles(bound, loss),
             "groups": self._groups(),
-            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[:, 2]),
+            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[2]),
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
         }
@@ -262,8 +262,7 @@ class Summary:
 
     def _curves(self) -> dict[str, Any]:
         assert self.curve_sample is not None
-        rows = self.curve_sample.rows()
-        loss, tail, signals = rows[:, 0], rows[:, 1], rows[:, 2:]
+        loss, tail, signals = self.curve_sample.rows()
         scores = {"Locus": tail}
         spread = spread_column(self.scorer, signal_names(self.scorer, signals.shape[1]))
         if spread is not None:
@@ -299,7 +298,7 @@ class Summary:
 
     def _attribute(self, entries: list[Entry]) -> Attribution | None:
         assert self.curve_sample is not None
-        background = self.curve_sample.rows(MOST_ORDERS)[:, 2:]
+        _, _, background = self.curve_sample.rows(MOST_ORDERS)
         if background.shape[1] > MOST_SIGNALS:
             return None
         # In random order: the first of the stream are not typical of it.
