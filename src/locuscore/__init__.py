@@ -3,9 +3,12 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
-from locuscore._archive.container import ArchiveError
+from locuscore._archive.container import ArchiveError, read_manifest
+from locuscore._archive.manifest import inspect_archive
+from locuscore._archive.predictor_files import load_predictor
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
+from locuscore._inputs.unseen import collected_unseen
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import Score
@@ -51,15 +54,19 @@ __all__ = [
     "certify_threshold",
     "certify_threshold_holm",
     "certify_threshold_paper",
+    "collected_unseen",
     "conformal_rank",
     "cost",
     "exceedance_interval",
+    "inspect_archive",
+    "load_predictor",
     "match_acceptance",
     "mean_loss_bound",
     "mean_loss_p_value",
     "operating_curve",
     "pinball",
     "prediction_column",
+    "read_manifest",
     "route",
     "route_by_cost",
     "rows_for_bound",

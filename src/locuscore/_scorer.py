@@ -3,7 +3,7 @@
 import copy
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._archive.container import ArchiveError, checked, read_archive, write_archive
 from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.kept_rows import encode_rows
+from locuscore._archive.manifest import check_manifest
 from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of
@@ -28,18 +29,6 @@ from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.numeric import row_blocks
 
 Role = Literal["prediction", "bound", "score", "flag"]
-IN_THE_MANIFEST = {
-    "written_by": dict,
-    "card": str,
-    "columns": list,
-    "alphas": list,
-    "n_calibration": int,
-    "loss": str,
-    "engine": str,
-    "predictor": str,
-    "rows": str,
-    "features": list,
-}
 
 
 @dataclass(frozen=True)
@@ -52,16 +41,6 @@ class Column:
 
     name: str
     role: Role
-
-
-def check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise unless a manifest has what `Scorer.save` puts into it."""
-    for name, kind in IN_THE_MANIFEST.items():
-        if not isinstance(manifest.get(name), kind):
-            raise ArchiveError(
-                f"its manifest has no {name!r}, or not in the form that Scorer.save writes; save "
-                "the scorer again."
-            )
 
 
 @dataclass(frozen=True)
@@ -188,7 +167,7 @@ class Scorer:
             "locus": encode_locus(self.locus, writer) | rows,
         }
         text = json.dumps(state, allow_nan=False).encode()
-        manifest = self._manifest() | {"kept_rows": kept}
+        manifest = self.manifest | {"kept_rows": kept}
         write_archive(path, manifest, {"scorer.json": text, **writer.members}, key)
 
     @classmethod
@@ -242,7 +221,9 @@ class Scorer:
 
         return checked(build, path)
 
-    def _manifest(self) -> dict[str, Any]:
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What an archive says of this scorer; see `inspect_archive`."""
         locus = self.locus
         return {
             "written_by": library_versions(),
@@ -267,7 +248,7 @@ class Scorer:
         try:
             columns = self._columns(self.schema.conform(given))
         except BadRowsError as error:
-            error.add_note("To flag such rows instead: Scorer.tolerate(batch).")
+            error.add_note("To flag such rows instead: Scorer.tolerate(batch), or --bad-rows flag.")
             raise
         return columns_like(given, columns, one_batch=one_batch)
 

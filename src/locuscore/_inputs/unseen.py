@@ -63,7 +63,19 @@ _COLLECTED: ContextVar[Unseen | None] = ContextVar("unseen values", default=None
 
 @contextmanager
 def collected_unseen() -> Iterator[Unseen]:
-    """Count the unseen values of all scoring inside; no call then warns by itself."""
+    """Count the values that `fit` has not seen while rows are scored inside; no call then warns.
+
+    Yields an object with ``rows``, the rows scored; ``counts``, the unseen values by column; and
+    ``warning``, one sentence on the columns with many of them, or None.
+
+    Examples
+    --------
+    >>> from locuscore import collected_unseen
+    >>> with collected_unseen() as unseen:
+    ...     pass  # score any number of batches
+    >>> unseen.rows, dict(unseen.counts), unseen.warning
+    (0, {}, None)
+    """
     found = Unseen()
     token = _COLLECTED.set(found)
     try:

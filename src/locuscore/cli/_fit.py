@@ -9,9 +9,7 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from locuscore import Locus, Scorer, prediction_column
-from locuscore._inputs.frames import as_kind
-from locuscore._rules.rule import FlagRule
+from locuscore import FlagRule, Locus, Scorer, prediction_column
 from locuscore._shared.checks import check_alpha, check_between
 from locuscore.cli._choices import (
     check_output,
@@ -214,7 +212,7 @@ def _features(
 def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, Any]:
     """Features as a pandas frame, which most predictors read, and the target with its name."""
     check_target(sample.rows.column(target), target)
-    frame = as_kind(sample.rows.select([*names, target]), "pandas")
+    frame = sample.rows.select([*names, target]).to_pandas()
     return frame[names], frame[target]
 
 

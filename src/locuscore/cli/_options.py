@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
-LOSSES = ("absolute", "squared", "zero_one", "log", "brier", "pinball:LEVEL", "module:object")
+NAMED_LOSSES = ("absolute", "squared", "zero_one", "log", "brier")
+LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "module:object")
 MAX_ROWS = 200_000
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from locuscore import __version__
-from locuscore._inputs.unseen import collected_unseen
+from locuscore import __version__, collected_unseen
 from locuscore.cli._choices import (
     check_output,
     chosen_key,

@@ -10,8 +10,8 @@ from sklearn.ensemble import IsolationForest, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
+from locuscore import Locus
 from locuscore._laws.calibration import coverage_law
-from locuscore._locus import Locus
 from locuscore._protocols import FloatArray, Rows
 from locuscore.datasets import load_diamonds
 

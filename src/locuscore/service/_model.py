@@ -116,7 +116,7 @@ class Store:
         self._key = key
         self._one_at_a_time = threading.Lock()
         if isinstance(source, Scorer):
-            self.current = Model(source, source._manifest())
+            self.current = Model(source, source.manifest)
         else:
             self.current = _read(Path(source), self._load, key)
 
