@@ -10,8 +10,8 @@ import typer
 
 from locuscore import __version__
 from locuscore.cli._certify import certify
-from locuscore.cli._codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from locuscore.cli._demo import demo
+from locuscore.cli._exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
 from locuscore.cli._messages import one_line, reported
@@ -74,7 +74,7 @@ def _options(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code, one of `_codes`."""
+    """Run a command and return its exit code, one of `_exit_codes`."""
     code = _run(arguments)
     try:
         if sys.stdout is not None:

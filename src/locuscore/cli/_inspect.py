@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from locuscore import inspect_archive
-from locuscore.cli._choices import chosen_key
+from locuscore.cli._option_values import chosen_key
 from locuscore.cli._options import Archive, Debug, Json, KeyFile, Quiet
 from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 

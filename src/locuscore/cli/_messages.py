@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from locuscore.cli._codes import FAILED, WRONG_USAGE
+from locuscore.cli._exit_codes import FAILED, WRONG_USAGE
 from locuscore.cli._terminal import printable
 
 SAY_WHAT_THEY_ARE = (ValueError, TypeError, OSError, RuntimeError, ImportError)

@@ -1,4 +1,4 @@
-"""The options of all commands; `_choices` has what they mean."""
+"""The options of all commands; `_option_values` has what they mean."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from locuscore import __version__, collected_unseen
-from locuscore.cli._choices import (
+from locuscore.cli._option_values import (
     check_output,
     chosen_key,
     chosen_predictor,
@@ -36,7 +36,7 @@ from locuscore.cli._options import (
     Trust,
     TrustPickle,
 )
-from locuscore.cli._parts import Parts, digest, file_identity
+from locuscore.cli._resumable import ResumableOutput, digest, file_identity
 from locuscore.cli._stream import (
     BlockScorer,
     Counts,
@@ -92,7 +92,7 @@ def score(
     facts = [kept, prefix, bad_rows, block_rows, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
-    with Parts.of(output, key, data) as parts:
+    with ResumableOutput.of(output, key, data) as parts:
         progress = terminal.progress(source.n_rows, parts.n_done * block_rows)
         with progress as advance, collected_unseen() as unseen:
             resumed = score_blocks(source, block, parts, block_rows, advance)

@@ -63,7 +63,12 @@ class Report:
 
     def __str__(self) -> str:
         title = f"{self.summary['title']}: {self.summary['n_rows']:,} test rows."
-        return "\n".join([title, *verdict_lines(self.summary["verdict"])])
+        return "\n".join([title, *self.verdict_lines])
+
+    @property
+    def verdict_lines(self) -> list[str]:
+        """The verdict and each claim it rests on, as lines of text."""
+        return verdict_lines(self.summary["verdict"])
 
     @property
     def is_broken(self) -> bool:

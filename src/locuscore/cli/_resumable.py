@@ -32,7 +32,7 @@ def file_identity(path: Path) -> tuple[str, int, int]:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ResumableOutput:
     """A hidden folder beside the output: parts 0, 1, 2, ..., each complete or absent.
 
     `known` tells the parts that this run found or wrote from any that others may put there.
@@ -44,7 +44,7 @@ class Parts:
 
     @classmethod
     @contextmanager
-    def of(cls, output: Path, key: str, source: Path) -> Iterator["Parts"]:
+    def of(cls, output: Path, key: str, source: Path) -> Iterator["ResumableOutput"]:
         """Open the folder of this output and key; other runs are kept off the output meanwhile.
 
         Folders of the same output with another key belong to another input or archive: they go.

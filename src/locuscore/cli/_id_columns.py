@@ -26,7 +26,7 @@ NAMED_AN_ID = (
 )
 
 
-def warn_of_suspects(table: Any, names: Sequence[str]) -> None:
+def warn_of_ids_and_times(table: Any, names: Sequence[str]) -> None:
     """Warn of each of these columns that is an id or a time, and say how to leave it out."""
     for name in names:
         what = _suspicion(name, table.column(name))
