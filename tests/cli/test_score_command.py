@@ -251,7 +251,7 @@ def test_an_interrupted_run_says_what_it_leaves(guard, tmp_path, capsys, monkeyp
     data = write(homes(250), tmp_path / "new.csv")
     assert main(["score", str(guard[1]), str(data), "-o", str(tmp_path / "out.csv")]) == 130
     (folder,) = tmp_path.glob(".*.parts")
-    assert f"is kept in {folder}: the same command goes on" in capsys.readouterr().err
+    assert f"is kept in {folder}: the same command resumes" in capsys.readouterr().err
 
 
 WAITING = """
@@ -396,7 +396,7 @@ def test_what_fails_at_once_leaves_nothing_and_what_fails_later_says_what_is_lef
         err = fails(capsys, "score", archive, data, *out)
         folders = list(tmp_path.glob(".*"))
         assert len(folders) == left
-        assert ("the same command goes on" in err) == bool(left)
+        assert ("the same command resumes" in err) == bool(left)
         assert all(str(folder) in err for folder in folders)
 
 
@@ -411,7 +411,7 @@ def test_bad_rows_fail_with_their_numbers_or_are_flagged(kind, guard, tmp_path, 
     err = fails(capsys, *command)
     assert "row 131," in err
     assert "--bad-rows flag" in err
-    assert "goes on" in err
+    assert "resumes" in err
     said = run(capsys, *command, "--bad-rows", "flag")
     assert said["bad_rows"] == 3
     assert said["rows"] == 250

@@ -23,7 +23,7 @@ IN_KEPT_ROWS = {"digests": int, "probe_rows": int, "note": str}  # absent from o
 
 
 def inspect_archive(path: str | Path, *, key: bytes | None = None) -> dict[str, Any]:
-    """What an archive says that it holds and guarantees; nothing in it is built.
+    """What an archive says it holds and guarantees; nothing in it is built.
 
     Every member is compared with its digest. With a key, the archive must be signed with it, or
     `ArchiveError` is raised before anything in it is parsed.

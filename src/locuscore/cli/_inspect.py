@@ -12,7 +12,7 @@ from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 
 MOST_FEATURES = 30
 AUTHENTICATED = "authenticated with the given key"
-NOT_CHECKED = "there is one, which nobody can check without its key"
+NOT_CHECKED = "there is one, which cannot be checked without its key"
 NO_FORGERY = "the digests guard against damage, not against forgery"
 
 
@@ -23,7 +23,7 @@ def inspect(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show what an archive says that it holds and guarantees; nothing in it is built.
+    """Show what an archive says it holds and guarantees, without building any of it.
 
     Each member is compared with its digest, and with a key the signature is checked.
     """
@@ -73,8 +73,8 @@ def _kept_rows(kept: Mapping[str, Any] | None) -> dict[str, str]:
         return {"digests": none, "probe rows": none}
     digests, probe, note = kept["digests"], kept["probe_rows"], kept["note"]
     why = f"none: {note or 'none kept'}"
-    known = f"{probe}, to know the predictor by" + (f" ({note})" if note else "")
+    known = f"{probe}, to recognise the predictor" + (f" ({note})" if note else "")
     return {
-        "digests": f"of {digests:,} rows of fit, to know them again" if digests else why,
+        "digests": f"of {digests:,} rows of fit, to recognise them" if digests else why,
         "probe rows": known if probe else why,
     }

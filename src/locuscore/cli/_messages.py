@@ -54,7 +54,7 @@ def _joined(text: str) -> str:
 
 
 def _print_warnings(*, hidden: bool) -> None:
-    """Show each warning in one line, once, and none that a user of files cannot mind."""
+    """Show each warning once, in one line, but none that means nothing to a user of files."""
 
     def show(message: Warning | str, *_: Any) -> None:
         if not hidden:

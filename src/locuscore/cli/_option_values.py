@@ -68,7 +68,7 @@ def imported_object(place: str) -> Any:
 
 
 def chosen_key(path: Path | None) -> bytes | None:
-    """Return the key in a file, or None; better refused now than after the work."""
+    """Return the key in a file, or None; a bad key is refused before any work is done."""
     if path is None:
         return None
     key = path.read_bytes()
@@ -108,10 +108,7 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
 
 
 def check_output(output: Path, *others: str | Path | None) -> None:
-    """Raise if the output cannot be written, or is one of the other files of the command.
-
-    Better now than after the work.
-    """
+    """Raise, before any work is done, if the output cannot be written or is an input as well."""
     for other in (Path(other) for other in others if other is not None):
         is_same = output.exists() and other.exists() and output.samefile(other)
         if is_same or output.resolve() == other.resolve():

@@ -86,7 +86,7 @@ MaxRows = Annotated[
         "--max-rows",
         metavar="N",
         least=2,
-        text="Use a random sample of so many rows of a larger file.",
+        text="Use at most this many rows of the file, a random sample.",
     ),
 ]
 Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is random.")]
@@ -104,7 +104,7 @@ AllowAnotherPredictor = Annotated[
         "--allow-another-predictor",
         panel=PREDICTOR,
         metavar="",
-        text="Take a predictor that answers otherwise than in fit; nothing is guaranteed then.",
+        text="Accept a predictor that answers differently than in fit; nothing is guaranteed then.",
     ),
 ]
 AllowUsedRows = Annotated[
@@ -112,7 +112,7 @@ AllowUsedRows = Annotated[
     option(
         "--allow-rows-used-in-fit",
         metavar="",
-        text="Go on with rows that were used to fit; nothing is proven then.",
+        text="Accept rows that were used to fit; nothing is proven then.",
     ),
 ]
 NoRows = Annotated[

@@ -1,4 +1,4 @@
-"""An output file in the making: one part for each block of rows, so that a killed run goes on."""
+"""An output file in the making: one part per block of rows, so that a killed run can resume."""
 
 import hashlib
 import json
@@ -45,9 +45,9 @@ class ResumableOutput:
     @classmethod
     @contextmanager
     def of(cls, output: Path, key: str, source: Path) -> Iterator["ResumableOutput"]:
-        """Open the folder of this output and key; other runs are kept off the output meanwhile.
+        """Open the folder of this output and key, and lock the output against other runs.
 
-        Folders of the same output with another key belong to another input or archive: they go.
+        Folders of this output with another key, of another input or archive, are removed.
         A run that fails keeps its parts, if there are any, and says so.
         """
         target = Path(os.path.realpath(output))
@@ -117,8 +117,8 @@ class ResumableOutput:
             shutil.rmtree(self.folder, ignore_errors=True)
         elif self.folder.exists():
             error.add_note(
-                f"What was scored so far is kept in {self.folder}: the same command goes on from "
-                "there, another one for the same output removes it."
+                f"What was scored so far is kept in {self.folder}: the same command resumes from "
+                "there, another command for the same output removes it."
             )
 
     def _path(self, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""``locuscore score``: rows in, rows with bounds and flags out, however many there are."""
+"""``locuscore score``: any number of rows in, rows with bounds and flags out."""
 
 import hashlib
 import time
@@ -67,7 +67,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Score a file of any size; a run that was killed goes on where it was.
+    """Score a file of any size; a run that was killed resumes where it stopped.
 
     Gives prediction, bounds, score and flag, after the columns that are kept.
     """
@@ -108,7 +108,7 @@ def _content(path: Path) -> str:
 
 
 def _predictor_facts(predictor: str | None) -> Any:
-    """What tells one predictor from another: a file's content, an object's name."""
+    """What tells two predictors apart: the content of a file, the name of an object."""
     if predictor is None or not Path(predictor).is_file():
         return predictor
     return _content(Path(predictor))

@@ -129,7 +129,7 @@ def score_blocks(
     size: int,
     advance: Callable[[int], None],
 ) -> int:
-    """Score all blocks of rows that are not done yet; return how many rows were done before."""
+    """Score the blocks that are not done yet; return how many rows an earlier run had done."""
     first = parts.n_done
     batches = source.batches(block.columns, first * size)
     for table in even_tables(batches, size):

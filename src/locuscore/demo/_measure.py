@@ -1,4 +1,4 @@
-"""What the demonstration computes: a forest on diamond prices, `Locus`, and two rivals."""
+"""What the demonstration computes: a forest on diamond prices, `Locus`, and two other methods."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ STEPS = (
     "fit the forest whose errors we bound",
     "fit and calibrate Locus on other rows",
     "bound the error of every test row",
-    "fit two rivals to compare with",
+    "fit two other methods to compare with",
     "draw the picture",
     "write the report",
 )
