@@ -118,7 +118,7 @@ def test_imports_point_one_way(path):
         ("draws", "from locuscore._locus import Locus"),
         ("draws", "import locuscore._laws.distribution"),
         ("_inputs", "from locuscore import Locus"),
-        ("_shared", "def f():\n    from locuscore._inputs.frames import as_rows"),
+        ("_shared", "def f():\n    from locuscore._inputs.schema import Schema"),
         ("engines", "from locuscore._inputs.signals import fit_signals"),
         ("_rules", "from locuscore.engines import Forest"),
         ("_inputs", "from locuscore._rules.rule import FlagRule"),

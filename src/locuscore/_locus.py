@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of
 from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
@@ -33,6 +32,7 @@ from locuscore._shared.checks import (
     one_tau,
 )
 from locuscore._shared.fork import make_forks_safe
+from locuscore._shared.frames import as_array, as_rows, n_rows, name_of
 from locuscore._shared.numeric import smallest_scale
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.engines import resolve_engine

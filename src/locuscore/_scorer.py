@@ -16,7 +16,6 @@ from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.manifest import check_manifest
 from locuscore._archive.values import Reader, Writer, library_versions
-from locuscore._inputs.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.schema import Schema
@@ -26,6 +25,7 @@ from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.rule import FlagRule, check_rule
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
+from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._shared.numeric import row_blocks
 
 Role = Literal["prediction", "bound", "score", "flag"]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._inputs.frames import as_array, as_rows, like_rows, n_rows, numbered
 from locuscore._inputs.losses import Loss, check_support
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
@@ -30,6 +29,7 @@ from locuscore._shared.checks import (
     check_tau,
     one_tau,
 )
+from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows, numbered
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ def import_everything():
 
     from locuscore._archive.formats import import_skops
     from locuscore._archive.values import _CLASSES, _find, library_versions
-    from locuscore._inputs.frames import as_batch
+    from locuscore._shared.frames import as_batch
 
     for name in _CLASSES.keys() - {"MDN", "Trained"}:
         _find(name)

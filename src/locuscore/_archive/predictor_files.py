@@ -9,8 +9,8 @@ import numpy as np
 
 from locuscore._archive.container import checked
 from locuscore._archive.formats import read_skops
-from locuscore._inputs.frames import as_frame, column
 from locuscore._protocols import Rows
+from locuscore._shared.frames import as_frame, column
 from locuscore._shared.optional import require
 
 PICKLES = (".joblib", ".pkl", ".pickle")

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from locuscore._inputs.cells import Cells, row_digests
-from locuscore._inputs.frames import n_rows
 from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.frames import n_rows
 
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it, rows count as rows of fit

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import as_array, n_rows
 from locuscore._inputs.losses import check_support
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
@@ -16,6 +15,7 @@ from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._scoring import RowBlock
 from locuscore._shared.checks import check_losses
+from locuscore._shared.frames import as_array, n_rows
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import shortened
 

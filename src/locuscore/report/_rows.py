@@ -7,12 +7,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._inputs.frames import as_frame, column, column_names, n_rows
 from locuscore._inputs.outputs import Outputs
 from locuscore._laws.scores import Score
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._scorer import Scorer
 from locuscore._shared.checks import is_missing
+from locuscore._shared.frames import as_frame, column, column_names, n_rows
 from locuscore.report._laws import Block
 from locuscore.report._words import shortened
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._archive.values import library_versions
-from locuscore._inputs.frames import as_array, as_batch, n_rows
 from locuscore._inputs.used_rows import Labels, Reuse
 from locuscore._protocols import FloatArray, Rows
 from locuscore._scorer import Scorer
+from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
 from locuscore._shared.sampling import Columns, Reservoir, column_sample

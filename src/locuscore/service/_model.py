@@ -13,8 +13,8 @@ import narwhals as nw
 import numpy as np
 
 from locuscore._archive.container import read_manifest
-from locuscore._inputs.frames import as_frame
 from locuscore._scorer import Scorer
+from locuscore._shared.frames import as_frame
 from locuscore.service._rows import Columns, as_kind
 
 Load = Callable[..., Scorer]
