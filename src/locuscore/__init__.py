@@ -9,11 +9,19 @@ from locuscore._archive.predictor_files import load_predictor
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
 from locuscore._inputs.unseen import collected_unseen
+from locuscore._inputs.used_rows import Reuse
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import Score
 from locuscore._locus import Locus
 from locuscore._rules.batch import BatchSelection, select_batch
+from locuscore._rules.certificate import (
+    ExceedanceCertificate,
+    GroupCertificate,
+    JointClaim,
+    MeanLossCertificate,
+    TunedExceedance,
+)
 from locuscore._rules.certify import (
     certify_threshold,
     certify_threshold_holm,
@@ -33,22 +41,31 @@ from locuscore._rules.route import (
 from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
+from locuscore._scoring import RowBlock, RowLaws
 from locuscore._shared.checks import LocusWarning
 
 __all__ = [
     "ArchiveError",
     "BatchSelection",
     "Column",
+    "ExceedanceCertificate",
     "ExceedanceInterval",
     "FlagRule",
+    "GroupCertificate",
+    "JointClaim",
     "KNNGamma",
     "Locus",
     "LocusWarning",
+    "MeanLossCertificate",
     "OperatingCurve",
+    "Reuse",
     "Routing",
+    "RowBlock",
+    "RowLaws",
     "RowPlan",
     "Score",
     "Scorer",
+    "TunedExceedance",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",

@@ -33,6 +33,7 @@ from locuscore.report._attribution import shapley
 from locuscore.report._counts import MOST_GROUPS, GroupCounts
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import coverage, pit_sentence
+from report_data import calibration_of
 
 DAY = datetime.date(2026, 1, 2)
 
@@ -224,16 +225,16 @@ def test_coverage_says_whether_the_test_rows_agree(found, locus, labelled):
 
 
 def test_coverage_that_is_too_low_and_too_high_are_told_apart():
-    low, high = (coverage(1000, 0.1, 1000, covered) for covered in (800, 990))
+    low, high = (coverage(calibration_of(1000), 0.1, 1000, covered) for covered in (800, 990))
     assert not low["agrees"]
     assert "This is low" in low["sentence"]
     assert not high["agrees"]
     assert "higher than expected" in high["sentence"]
     assert low["p_value"] < 1e-6
-    one = coverage(1000, 0.01, 1, 1)
+    one = coverage(calibration_of(1000), 0.01, 1, 1)
     assert one["low"] == one["high"] == 1
     assert "agrees with the guarantee" in one["sentence"]
-    full = coverage(5, 0.1, 50, 50)
+    full = coverage(calibration_of(5), 0.1, 50, 50)
     assert full["agrees"]
     assert "too few" in full["sentence"]
     assert full["low"] == full["high"] == 1.0

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._scorer import Scorer
+from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
 from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from locuscore import FlagRule
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import is_missing
 from locuscore._shared.sampling import column_sample
 from locuscore.metrics import share_interval

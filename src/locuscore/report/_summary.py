@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._archive.values import library_versions
-from locuscore._inputs.used_rows import Labels, Reuse
+from locuscore import Reuse, Scorer
 from locuscore._protocols import FloatArray, Rows
-from locuscore._scorer import Scorer
 from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
@@ -109,7 +107,7 @@ class Summary:
         labels = self._labels(groups, n_rows(rows))
         for block in self.laws.blocks(rows, y, losses):
             if len(block):
-                at = slice(block.start, block.start + len(block))
+                at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
         self._look_up(rows, y, losses)
 
@@ -119,8 +117,7 @@ class Summary:
         if used is None:
             return
         if self.reuse is None:
-            kind: Labels = "losses" if y is None else "y"
-            self.reuse = Reuse(used, self.scorer.schema, kind)
+            self.reuse = Reuse(used, self.scorer.schema, "losses" if y is None else "y")
         labels = losses if y is None else y
         self.reuse.add(rows, None if labels is None else as_array(labels))
 
@@ -139,9 +136,9 @@ class Summary:
         self.extremes.add(block)
         self.sample.add((bound, z, tails), len(block))
         if self.curve_sample is None:
-            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1]), MOST_ORDERS)
+            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.source.signals.shape[1]), MOST_ORDERS)
             self.curve_sample = column_sample(most, self._curve_seed)
-        self.curve_sample.add((z, block.tail, block.signals), len(block))
+        self.curve_sample.add((z, block.tail, block.source.signals), len(block))
         self.n_rows += len(block)
 
     def finish(
@@ -159,16 +156,15 @@ class Summary:
         bound, loss, _ = self.sample.rows()
         points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
-        n2 = len(scorer.locus.tails_)
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
-        coverage = [words.coverage(n2, a, n, k) for a, k in covered]
-        reuse = None if self.reuse is None else self.reuse.verdict
-        verdict, coverage = with_reuse(self._verdict(coverage), coverage, reuse, self._allows_reuse)
+        coverage = [words.coverage(scorer.locus.calibration_, a, n, k) for a, k in covered]
+        verdict = self._verdict(coverage)
+        verdict, coverage = with_reuse(verdict, coverage, self.reuse, self._allows_reuse)
         found = {
             "format": FORMAT,
             "title": title,
             "created": str(created or datetime.date.today()),
-            "locuscore": library_versions().get("locuscore", ""),
+            "locuscore": scorer.manifest["written_by"].get("locuscore", ""),
             "unit": unit,
             "n_rows": n,
             "guarantee": words.guarantee(scorer),
@@ -190,15 +186,15 @@ class Summary:
 
     def _verdict(self, coverage: list[dict[str, Any]]) -> dict[str, Any]:
         """Judge the rule and the coverage at every alpha."""
-        n2, grid, counts = len(self.scorer.locus.tails_), self.grid, self.counts
+        calibration, grid, counts = self.scorer.locus.calibration_, self.grid, self.counts
         seen = None
         if self.accepted is not None and grid.thresholds is not None:
             # The rule's own tau is on the grid, where it has one.
             bad = int(counts.bad_by_score[grid.tau_start, grid.threshold_start])
             kept = self.accepted
             seen = Accepted(self.n_rows, kept.n, bad, kept.total, kept.losses)
-        of_rule = rule_claim(self.scorer.rule, seen, n2)
-        claims = [coverage_claim(n2, c["alpha"], c["n"], c["covered"]) for c in coverage]
+        of_rule = rule_claim(self.scorer.rule, seen, calibration)
+        claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
         claims = claims if of_rule is None else [of_rule, *claims]
         return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 
@@ -345,15 +341,14 @@ def _table(
     scorer: Scorer, entries: list[Entry], tau: float
 ) -> tuple[list[dict[str, str]], list[list[Any]]]:
     """Columns of the table of rows, and the cells of each row."""
-    roles = {key: key for key in ("bound", "loss", "score", "flag", "probability")}
+    roles = {column.name: column.role for column in scorer.columns if column.role == "prediction"}
     names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
     names["probability"] = f"estimated P(loss > {tau:.4g})"
     if scorer.rule is not None:
         names["score"] = str(scorer.rule.score)
     keys = list(entries[0].cells)
     columns = [
-        {"key": key, "name": names.get(key, key), "role": roles.get(key, "prediction")}
-        for key in keys
+        {"key": key, "name": names.get(key, key), "role": roles.get(key, key)} for key in keys
     ]
     shown = feature_names(scorer)[: len(entries[0].features)]
     columns += [
