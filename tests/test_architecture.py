@@ -23,12 +23,18 @@ LAYERS = [
     {"_locus"},
     {"_archive"},
     {"_scorer"},
-    {"datasets", "testing"},
-    {"__init__", "plots", "report", "spark"},
+    {"__init__"},
+    {"datasets", "plots", "report", "spark", "testing"},
     {"demo", "service"},
     {"cli"},
     {"__main__"},
 ]
+# Shells stand over the public names. Besides these they may import what has no domain in it, types,
+# and their own folder.
+SHELLS = {"__main__", "cli", "datasets", "demo", "plots", "report", "service", "spark"}
+OPEN_TO_SHELLS = {"_protocols", "_shared"}
+# Private modules that a shell imports all the same, each with the reason.
+EXCEPTIONS: dict[str, str] = {}
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 OPTIONAL = [
     "lightgbm",
@@ -58,9 +64,8 @@ def module_of(path):
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported(source):
-    """Modules of our own that a source imports, by the name below the package."""
-    found = set()
+def imported_names(source):
+    """All of our own that a source imports, as lists of the parts below the package."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -70,11 +75,23 @@ def imported(source):
         else:
             continue
         parts = [name.split(".") for name in names]
-        found |= {
-            part[1] if len(part) > 1 else "__init__" for part in parts if part[0] == "locuscore"
-        }
-    known = set(LEVEL)
-    return {name if name in known else "__init__" for name in found}
+        yield from (part[1:] or ["__init__"] for part in parts if part[0] == "locuscore")
+
+
+def imported(source):
+    """Modules of our own that a source imports, by the name below the package."""
+    found = {first for first, *_ in imported_names(source)}
+    return {name if name in LEVEL else "__init__" for name in found}
+
+
+def private_imports(shell, source):
+    """What a shell imports that is private to others."""
+    return {
+        ".".join(parts)
+        for parts in imported_names(source)
+        if parts[0] not in {shell, *OPEN_TO_SHELLS}
+        and any(part.startswith("_") and not part.endswith("__") for part in parts)
+    }
 
 
 def back_edges(module, source):
@@ -100,7 +117,7 @@ def test_imports_point_one_way(path):
         ("draws", "from locuscore._locus import Locus"),
         ("draws", "import locuscore._laws.distribution"),
         ("_inputs", "from locuscore import Locus"),
-        ("_shared", "def f():\n    from locuscore._inputs.frames import as_rows"),
+        ("_shared", "def f():\n    from locuscore._inputs.schema import Schema"),
         ("engines", "from locuscore._inputs.signals import fit_signals"),
         ("_rules", "from locuscore.engines import Forest"),
         ("_inputs", "from locuscore._rules.rule import FlagRule"),
@@ -108,6 +125,47 @@ def test_imports_point_one_way(path):
 )
 def test_a_back_edge_would_be_noticed(module, source):
     assert back_edges(module, source)
+
+
+OF_SHELLS = [path for path in FILES if module_of(path) in SHELLS]
+
+
+@pytest.mark.parametrize("path", OF_SHELLS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_shells_import_public_names(path):
+    assert private_imports(module_of(path), path.read_text()) <= set(EXCEPTIONS)
+
+
+def test_every_exception_is_needed():
+    found = [private_imports(module_of(path), path.read_text()) for path in OF_SHELLS]
+    assert set(EXCEPTIONS) == set().union(*found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from locuscore._scorer import Scorer",
+        "from locuscore import _scorer",
+        "import locuscore._laws.calibration",
+        "from locuscore.report._verdict import verdict_lines",
+        "from locuscore.report import _verdict",
+    ],
+)
+def test_a_private_import_of_a_shell_would_be_noticed(source):
+    assert private_imports("cli", source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from locuscore import Scorer, __version__",
+        "from locuscore.report import Report",
+        "from locuscore.cli._terminal import Terminal",
+        "from locuscore._shared.checks import check_alpha",
+        "from locuscore._protocols import Rows",
+    ],
+)
+def test_public_names_are_open_to_shells(source):
+    assert not private_imports("cli", source)
 
 
 # scikit-learn imports some of these by itself where it finds them; here nobody finds them.

@@ -4,15 +4,25 @@
 """
 
 from locuscore._archive.container import ArchiveError, read_manifest
+from locuscore._archive.manifest import inspect_archive
+from locuscore._archive.predictor_files import load_predictor
 from locuscore._inputs.losses import cost, pinball
 from locuscore._inputs.predictor import prediction_column
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.unseen import collected_unseen
+from locuscore._inputs.used_rows import Reuse
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import Score
 from locuscore._locus import Locus
 from locuscore._rules.batch import BatchSelection, select_batch
+from locuscore._rules.certificate import (
+    ExceedanceCertificate,
+    GroupCertificate,
+    JointClaim,
+    MeanLossCertificate,
+    TunedExceedance,
+)
 from locuscore._rules.certify import (
     certify_threshold,
     certify_threshold_holm,
@@ -32,6 +42,7 @@ from locuscore._rules.route import (
 from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
+from locuscore._scoring import RowBlock, RowLaws
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
 
@@ -39,18 +50,26 @@ __all__ = [
     "ArchiveError",
     "BatchSelection",
     "Column",
+    "ExceedanceCertificate",
     "ExceedanceInterval",
     "FlagRule",
+    "GroupCertificate",
+    "JointClaim",
     "KNNGamma",
     "Kept",
     "Locus",
     "LocusWarning",
+    "MeanLossCertificate",
     "OperatingCurve",
+    "Reuse",
     "Routing",
+    "RowBlock",
+    "RowLaws",
     "RowPlan",
     "Schema",
     "Score",
     "Scorer",
+    "TunedExceedance",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",
@@ -60,6 +79,8 @@ __all__ = [
     "conformal_rank",
     "cost",
     "exceedance_interval",
+    "inspect_archive",
+    "load_predictor",
     "match_acceptance",
     "mean_loss_bound",
     "mean_loss_p_value",

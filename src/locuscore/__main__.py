@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    from locuscore.cli._app import run  # noqa: PLC0415 - needs an extra
+    from locuscore.cli import run  # noqa: PLC0415 - needs an extra
 
     return run(arguments)
 

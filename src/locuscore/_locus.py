@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._inputs.frames import as_array, as_rows, n_rows, name_of
-from locuscore._inputs.losses import Loss, check_support, resolve_loss, resolve_support
+from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
@@ -33,6 +32,7 @@ from locuscore._shared.checks import (
     one_tau,
 )
 from locuscore._shared.fork import make_forks_safe
+from locuscore._shared.frames import as_array, as_rows, n_rows, name_of
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
@@ -256,7 +256,7 @@ class Locus(RowScores, BaseEstimator):
             check_methods(self.gamma, ["fit", "predict"], "gamma")
 
     def _fit(self, outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
-        check_loss_size(check_support(z, self.support_))
+        check_loss_size(self.support_.check(z))
         split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
         split = split_rows(len(z), self.calibration_size, split_seed)
         self.fit_rows_, self.calibration_rows_ = split

@@ -3,7 +3,7 @@
 import copy
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +16,8 @@ from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.kinds import Kinds
+from locuscore._archive.manifest import check_manifest
 from locuscore._archive.values import Reader, Writer, library_versions
-from locuscore._inputs.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._inputs.predictor import check_predictor, classes_of
 from locuscore._inputs.probe import PredictorChangedError
 from locuscore._inputs.schema import Schema
@@ -28,20 +28,9 @@ from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.rule import FlagRule, check_rule
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
+from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
 
 Role = Literal["prediction", "bound", "score", "flag"]
-IN_THE_MANIFEST = {
-    "written_by": dict,
-    "card": str,
-    "columns": list,
-    "alphas": list,
-    "n_calibration": int,
-    "loss": str,
-    "engine": str,
-    "predictor": str,
-    "rows": str,
-    "features": list,
-}
 
 
 @dataclass(frozen=True)
@@ -54,16 +43,6 @@ class Column:
 
     name: str
     role: Role
-
-
-def check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise unless a manifest has what `Scorer.save` puts into it."""
-    for name, kind in IN_THE_MANIFEST.items():
-        if not isinstance(manifest.get(name), kind):
-            raise ArchiveError(
-                f"its manifest has no {name!r}, or not in the form that Scorer.save writes; save "
-                "the scorer again."
-            )
 
 
 @dataclass(frozen=True)
@@ -278,7 +257,7 @@ class Scorer:
         try:
             columns = self._columns(self.schema.conform(given))
         except BadRowsError as error:
-            error.add_note("To flag such rows instead: Scorer.tolerate(batch).")
+            error.add_note("To flag such rows instead: Scorer.tolerate(batch), or --bad-rows flag.")
             raise
         return columns_like(given, columns, one_batch=one_batch)
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from locuscore._inputs.frames import as_array, as_rows, like_rows, n_rows, numbered
-from locuscore._inputs.losses import Loss, check_support
+from locuscore._inputs.losses import Loss
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.schema import Schema
@@ -30,22 +29,54 @@ from locuscore._shared.checks import (
     check_tau,
     one_tau,
 )
+from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows, numbered
+
+
+@dataclass(frozen=True, eq=False)
+class RowLaws:
+    """Predictive laws of a few rows of a `RowBlock`, and their calibration.
+
+    `rows` is the place of the rows in the block and `law` their laws before calibration, as
+    `Locus.loss_dist` gives them.
+    """
+
+    rows: slice
+    law: LossDistribution
+    calibration: Calibration
+    entries: np.ndarray | None  # of these rows
+
+    def scores(self, scores: Sequence[Score]) -> FloatArray:
+        """Several scores of the rows, one column each."""
+        return evaluate(scores, self.law, self.calibration, self.entries)
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Consecutive rows: what g says of them, their signals, and what calibration reads of them."""
+    """Consecutive rows on their way through a `Locus`, as `Locus.blocks` gives them.
 
-    start: int  # position of the first row
+    `start` is the position of the first row. `outputs` holds the rows and what the predictor says
+    of them, `signals` what the engine sees, and `entries` what calibration reads of each row, None
+    where it treats all alike.
+    """
+
+    start: int
     outputs: Outputs
     signals: FloatArray
-    entries: np.ndarray | None  # one per row, for `Calibration.level`
-    model: LossModel
+    entries: np.ndarray | None
+    locus: "RowScores"
 
-    def laws(self) -> Iterator[tuple[slice, LossDistribution, np.ndarray | None]]:
-        """Laws and entries of a few rows at a time, with their place in the block."""
-        for rows, law in self.model.blocks(self.signals):
-            yield rows, law, None if self.entries is None else self.entries[rows]
+    def __len__(self) -> int:
+        return len(self.signals)
+
+    def laws(self) -> Iterator[RowLaws]:
+        """The laws of the rows, few enough at a time to bound memory."""
+        for rows, law in self.locus.loss_model_.blocks(self.signals):
+            entries = None if self.entries is None else self.entries[rows]
+            yield RowLaws(rows, law, self.locus.calibration_, entries)
+
+    def losses(self, y: ArrayLike) -> FloatArray:
+        """Realised losses of the predictor, given the true values; it is not asked again."""
+        return self.locus._losses(self.outputs, y)
 
 
 class RowScores:
@@ -199,7 +230,7 @@ class RowScores:
         for start, outputs, S in self.signals_.blocks(self.predictor_, X):
             reads = self.calibration_.reads
             entries = None if reads is None else reads(outputs.X)
-            yield RowBlock(start, outputs, S, entries, self.loss_model_)
+            yield RowBlock(start, outputs, S, entries, self)
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
         """Whether the rule accepts each row; its score is computed here, so it is the right one."""
@@ -228,7 +259,7 @@ class RowScores:
             warnings.warn(text, LocusWarning, stacklevel=3)
 
     def _losses(self, outputs: Outputs, y: ArrayLike) -> FloatArray:
-        return check_support(realised_losses(self.loss_, outputs, y), self.support_)
+        return self.support_.check(realised_losses(self.loss_, outputs, y))
 
     def _scores_and_losses(
         self, X: Rows, y: ArrayLike, score: Score
@@ -243,8 +274,8 @@ class RowScores:
         with unseen_said_once(self.schema_, X):
             for block in self.blocks(X):
                 self._evaluate(block, [score], values)
-                at = slice(block.start, block.start + len(block.outputs))
-                z[at] = self._losses(block.outputs, targets[at])
+                at = slice(block.start, block.start + len(block))
+                z[at] = block.losses(targets[at])
         return values[:, 0], z
 
     def _per_row(self, X: Rows, scores: Sequence[Score], ndim: int, names: Sequence[str]) -> Any:
@@ -257,6 +288,6 @@ class RowScores:
         return like_rows(X, out if ndim else out[:, 0], names)
 
     def _evaluate(self, block: RowBlock, scores: Sequence[Score], out: FloatArray) -> None:
-        for rows, law, entries in block.laws():
-            at = slice(block.start + rows.start, block.start + rows.stop)
-            out[at] = evaluate(scores, law, self.calibration_, entries)
+        for laws in block.laws():
+            at = slice(block.start + laws.rows.start, block.start + laws.rows.stop)
+            out[at] = laws.scores(scores)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from locuscore._scorer import Scorer
+from locuscore import Scorer
 from locuscore._shared.optional import require
 
 require("pyspark", extra="spark")

@@ -101,7 +101,7 @@ def test_a_score_leaves_the_old_output_and_goes_on_when_there_is_room(folder, tm
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ")
     assert "No space left on device" in line
-    assert "the same command goes on" in line
+    assert "the same command resumes" in line
     assert f"{folder}/.out.parquet." in line
     said = run(capsys, "score", archive, data, "-o", whole, "--block-rows", 500, "--keep-all")
     assert said["rows"] == len(read(whole)) == 5000

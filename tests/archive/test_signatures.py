@@ -20,7 +20,7 @@ from locuscore._archive.container import (
     read_manifest,
     write_archive,
 )
-from locuscore._scorer import IN_THE_MANIFEST
+from locuscore._archive.manifest import IN_THE_MANIFEST
 
 KEY, OTHER = b"0123456789abcdef" * 2, b"x" * 32
 MEMBERS = {"scorer.json": b"{}", "parts/0.npy": array_bytes(np.arange(50.0))}

@@ -164,7 +164,7 @@ def test_foreign_types_need_trust(tmp_path, capsys):
     assert main([*map(str, ["fit", data, *options, *trust])]) == 0
     assert "warning: the predictor holds types" in capsys.readouterr().err
     out = ["-o", tmp_path / "out.csv"]
-    assert "name them in --trust TYPE" in fails(capsys, "score", archive, data, *out)
+    assert "--trust TYPE" in fails(capsys, "score", archive, data, *out)
     assert run(capsys, "score", archive, data, *out, *trust)["rows"] == 100
 
 
@@ -201,7 +201,8 @@ def test_an_onnx_file(by_name, tmp_path, capsys):
     run(capsys, "fit", data, *options, *QUICK, "-o", archive)
     out = ["-o", tmp_path / "out.csv"]
     err = fails(capsys, "score", archive, data, *out)
-    assert "is not in it; supply it with --predictor MODEL" in err
+    assert "is not in it" in err
+    assert "--predictor MODEL" in err
     run(capsys, "score", archive, data, "-p", tmp_path / "g.onnx", *out)
     X = homes(200)[["size", "age"]]
     expected = g.predict(X if by_name else X.to_numpy())

@@ -91,7 +91,7 @@ def test_inspect_says_what_it_has_verified(folder, capsys):
     assert "authenticated" not in said
     run(capsys, *fit(folder, *key))
     said = text_of(capsys, "inspect", archive)
-    assert f"which nobody can check without its key; {no_forgery}" in said
+    assert f"which cannot be checked without its key; {no_forgery}" in said
     assert "authenticated" not in said
     said = text_of(capsys, "inspect", archive, *key)
     assert "signature authenticated with the given key" in said

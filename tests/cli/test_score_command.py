@@ -222,7 +222,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_file(kind, tmp_path, capsys, mo
 
 
 def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypatch):
-    from locuscore.cli._parts import Parts
+    from locuscore.cli._resumable import ResumableOutput
 
     _, archive = guard
     data, output = write(homes(250), tmp_path / "new.parquet"), tmp_path / "out.parquet"
@@ -232,7 +232,7 @@ def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypat
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "merge", interrupted)
+        patch.setattr(ResumableOutput, "merge", interrupted)
         assert "No space left" in fails(capsys, *arguments)
     assert len(list(tmp_path.glob(".*.parts/*.arrow"))) == 3
     write(homes(250, seed=8), data)
@@ -242,16 +242,16 @@ def test_another_input_or_archive_starts_over(guard, tmp_path, capsys, monkeypat
 
 
 def test_an_interrupted_run_says_what_it_leaves(guard, tmp_path, capsys, monkeypatch):
-    from locuscore.cli._parts import Parts
+    from locuscore.cli._resumable import ResumableOutput
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Parts, "merge", interrupted)
+    monkeypatch.setattr(ResumableOutput, "merge", interrupted)
     data = write(homes(250), tmp_path / "new.csv")
     assert main(["score", str(guard[1]), str(data), "-o", str(tmp_path / "out.csv")]) == 130
     (folder,) = tmp_path.glob(".*.parts")
-    assert f"is kept in {folder}: the same command goes on" in capsys.readouterr().err
+    assert f"is kept in {folder}: the same command resumes" in capsys.readouterr().err
 
 
 WAITING = """
@@ -337,10 +337,10 @@ def test_parts_that_others_touch_are_not_merged(waiting, tmp_path):
 def test_the_merge_reads_only_what_was_written(swap, tmp_path):
     import pyarrow as pa
 
-    from locuscore.cli._parts import Parts
+    from locuscore.cli._resumable import ResumableOutput
 
     def merge():
-        with Parts.of(tmp_path / "out.csv", "0" * 16, tmp_path) as parts:
+        with ResumableOutput.of(tmp_path / "out.csv", "0" * 16, tmp_path) as parts:
             parts.append(pa.table({"a": [1]}))
             parts.append(pa.table({"a": [2]}))
             swap(parts.folder / "00000001.arrow")
@@ -396,7 +396,7 @@ def test_what_fails_at_once_leaves_nothing_and_what_fails_later_says_what_is_lef
         err = fails(capsys, "score", archive, data, *out)
         folders = list(tmp_path.glob(".*"))
         assert len(folders) == left
-        assert ("the same command goes on" in err) == bool(left)
+        assert ("the same command resumes" in err) == bool(left)
         assert all(str(folder) in err for folder in folders)
 
 
@@ -411,7 +411,7 @@ def test_bad_rows_fail_with_their_numbers_or_are_flagged(kind, guard, tmp_path, 
     err = fails(capsys, *command)
     assert "row 131," in err
     assert "--bad-rows flag" in err
-    assert "goes on" in err
+    assert "resumes" in err
     said = run(capsys, *command, "--bad-rows", "flag")
     assert said["bad_rows"] == 3
     assert said["rows"] == 250
@@ -499,13 +499,12 @@ def test_progress_shows_rows_and_their_speed(monkeypatch):
 
     from rich.console import Console
 
-    from locuscore.cli._terminal import Terminal
+    from locuscore._shared.progress import progress_bar
 
     monkeypatch.setenv("TERM", "xterm")  # a dumb terminal shows no progress
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=80)
-    monkeypatch.setattr(Terminal, "_live", lambda _: console)
-    with Terminal().progress(300, 100) as advance:
+    with progress_bar(300, 100, console, of="rows") as advance:
         advance(50)
         time.sleep(0.01)
         advance(50)

@@ -97,7 +97,7 @@ def test_another_predictor_is_refused_unless_it_is_allowed(folder, capsys, comma
 def test_inspect_says_what_is_kept_and_shows_no_row(folder, capsys, tmp_path):
     shutil.copy(KEPT, tmp_path / "old.locus")
     wanted = {
-        folder / "model.locus": "32, to know the predictor by",
+        folder / "model.locus": "32, to recognise the predictor",
         folder / "guard.locus": "nothing to check: predictions are a column",
         folder / "bare.locus": "left out on demand",
         tmp_path / "old.locus": "none: the archive was written before",

@@ -61,7 +61,7 @@ def import_everything():
     from locuscore import engines
     from locuscore._archive.skops_models import import_skops
     from locuscore._archive.values import library_versions
-    from locuscore._inputs.frames import as_batch
+    from locuscore._shared.frames import as_batch
 
     for name in set(engines.KEPT) - {"MDN"}:
         getattr(engines, name)

@@ -9,6 +9,7 @@ from helpers import assert_binomial
 from locuscore import tune_threshold
 from locuscore._laws.calibration import conformal_rank
 from locuscore.report._verdict import ERROR, Accepted, coverage_claim, judge, rule_claim
+from report_data import calibration_of
 
 
 @pytest.fixture(scope="module")
@@ -17,15 +18,17 @@ def judged():
     rng = np.random.default_rng(14)
     n2, n, eta = 200, 500, 0.1
     rule = tune_threshold([0.1, 0.9], [0, 1], 0.5, eta)
-    coverage, found = functools.cache(coverage_claim), []
+    coverage, found, calibration = functools.cache(coverage_claim), [], calibration_of(n2)
     for _ in range(2000):
         tails = np.sort(rng.uniform(size=n2))[::-1]
         new = rng.uniform(size=n)
         claims = [
-            coverage(n2, alpha, n, int(np.sum(new >= tails[conformal_rank(n2, alpha) - 1])))
+            coverage(
+                calibration, alpha, n, int(np.sum(new >= tails[conformal_rank(n2, alpha) - 1]))
+            )
             for alpha in (0.1, 0.05)
         ]
-        claims.append(rule_claim(rule, Accepted(n, n, int(rng.binomial(n, eta))), n2))
+        claims.append(rule_claim(rule, Accepted(n, n, int(rng.binomial(n, eta))), calibration))
         found.append(judge(claims)["claims"])
     return found
 

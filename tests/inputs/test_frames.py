@@ -11,7 +11,7 @@ from engines_for_tests import ConstantNormal, FirstSignalNormal
 from helpers import assert_close
 from locuscore import Locus, prediction_column
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.frames import as_array, as_rows, column, like_rows, numbered, take_rows
+from locuscore._shared.frames import as_array, as_rows, column, like_rows, numbered, take_rows
 
 NAN = np.nan
 DAY = 86_400.0

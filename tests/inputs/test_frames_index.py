@@ -4,7 +4,7 @@ import pytest
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, Scorer, certify_groups, certify_threshold
-from locuscore._inputs.frames import like_rows
+from locuscore._shared.frames import like_rows
 from locuscore.metrics import coverage, local_coverage
 from locuscore.report import report, report_batches
 

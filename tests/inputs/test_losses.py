@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
 from locuscore import Locus, LocusWarning, cost, pinball, prediction_column
-from locuscore._inputs.losses import describe_support, finite_support, resolve_loss, resolve_support
+from locuscore._inputs.losses import finite_support, resolve_loss, resolve_support
 
 
 def fitted(loss, predictor, X, y, **kwargs):
@@ -233,13 +233,13 @@ def test_bad_supports(support, match):
 
 
 def test_supports_are_described_as_people_write_them():
-    assert describe_support(resolve_support((0, np.inf), finite_support([0]))) == "[0, inf]"
-    assert describe_support(resolve_support(range(3), finite_support([0]))) == "{0, 1, 2}"
+    assert str(resolve_support((0, np.inf), finite_support([0]))) == "[0, inf]"
+    assert str(resolve_support(range(3), finite_support([0]))) == "{0, 1, 2}"
 
 
 def test_a_list_is_a_set_of_values_and_a_tuple_an_interval():
-    assert describe_support(resolve_support([0, 1], None)) == "{0, 1}"
-    assert describe_support(resolve_support((0, 1), None)) == "[0, 1]"
+    assert str(resolve_support([0, 1], None)) == "{0, 1}"
+    assert str(resolve_support((0, 1), None)) == "[0, 1]"
 
 
 def test_cost_is_compared_with_the_classes_of_the_predictor(classes):

@@ -32,8 +32,8 @@ from locuscore.report import Batch, Report, _summary, report, report_batches
 from locuscore.report._attribution import shapley
 from locuscore.report._counts import MOST_GROUPS, GroupCounts
 from locuscore.report._grid import ALPHAS
-from locuscore.report._sample import Sample
 from locuscore.report._words import coverage, pit_sentence
+from report_data import calibration_of
 
 DAY = datetime.date(2026, 1, 2)
 
@@ -225,16 +225,16 @@ def test_coverage_says_whether_the_test_rows_agree(found, locus, labelled):
 
 
 def test_coverage_that_is_too_low_and_too_high_are_told_apart():
-    low, high = (coverage(1000, 0.1, 1000, covered) for covered in (800, 990))
+    low, high = (coverage(calibration_of(1000), 0.1, 1000, covered) for covered in (800, 990))
     assert not low["agrees"]
     assert "This is low" in low["sentence"]
     assert not high["agrees"]
     assert "higher than expected" in high["sentence"]
     assert low["p_value"] < 1e-6
-    one = coverage(1000, 0.01, 1, 1)
+    one = coverage(calibration_of(1000), 0.01, 1, 1)
     assert one["low"] == one["high"] == 1
     assert "agrees with the guarantee" in one["sentence"]
-    full = coverage(5, 0.1, 50, 50)
+    full = coverage(calibration_of(5), 0.1, 50, 50)
     assert full["agrees"]
     assert "too few" in full["sentence"]
     assert full["low"] == full["high"] == 1.0
@@ -286,21 +286,6 @@ def test_a_stream_without_a_pilot_uses_its_first_rows(locus, monkeypatch):
         for cut in cuts
     ]
     assert strip(found[0]) == strip(found[1])
-
-
-def test_a_sample_is_uniform_and_bounded(rng):
-    hits = np.zeros(40)
-    for seed in range(400):
-        sample = Sample(10, seed)
-        for part in np.split(np.arange(40.0), [3, 4, 30]):
-            sample.add(part, part + 1)
-        kept = sample.rows()
-        assert len(kept) == 10
-        assert (np.diff(kept[:, 0]) > 0).all()
-        hits[kept[:, 0].astype(int)] += 1
-        assert len(sample.rows(4)) == 4
-    # 40 places, each a binomial(400, 1/4).
-    assert all(binomtest(int(k), 400, 0.25).pvalue > 1e-6 for k in hits)
 
 
 def test_deciles_are_tenths_of_the_rows_by_bound(found, locus, labelled):

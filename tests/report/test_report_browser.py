@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from helpers import assert_close
 from locuscore.report._html import page as page_of
-from report_data import ALPHAS, TAU, interval, simulated, simulated_summary
+from report_data import ALPHAS, TAU, calibration_of, interval, simulated, simulated_summary
 
 pytestmark = pytest.mark.extra
 
@@ -343,6 +343,7 @@ def judged(summary, *coverage):
     from locuscore.report import _words
     from locuscore.report._verdict import coverage_claim, judge
 
+    coverage = [(calibration_of(n), *part) for n, *part in coverage]
     found = [_words.coverage(*part) for part in coverage]
     notes = [_words.HIGHER] if any(map(_words.is_high, found)) else []
     verdict = judge([coverage_claim(*part) for part in coverage], notes)

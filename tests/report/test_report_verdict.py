@@ -26,6 +26,7 @@ from locuscore.report._verdict import (
     judge,
     too_many_p_value,
 )
+from report_data import calibration_of
 
 TAU, ETA, DELTA = 0.75, 0.2, 0.1
 
@@ -213,7 +214,7 @@ def test_what_cannot_be_tested_is_not_called_kept(locus, fresh):
     ],
 )
 def test_kept_is_said_where_a_doubled_share_would_be_noticed(n2, alpha, n, covered, verdict):
-    found = judge([coverage_claim(n2, alpha, n, covered)])
+    found = judge([coverage_claim(calibration_of(n2), alpha, n, covered)])
     assert found["claims"][0]["verdict"] == verdict
     kind = {"kept": "good", "contradicted": "bad"}.get(verdict, "plain")
     assert found["kind"] == kind

@@ -8,11 +8,11 @@ from locuscore._rules.binomial_tests import (
     allowed_bad,
     binomial_p_value,
     fixed_sequence,
-    holm,
     is_rejected,
     rows_needed,
     rows_needed_at_rate,
 )
+from locuscore._shared.multiple_tests import holm
 
 
 def test_p_value_is_the_binomial_distribution_function():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore import Kept
-from locuscore._inputs.frames import column
+from locuscore._shared.frames import column
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta, betabinom
 
-from locuscore._laws.calibration import conformal_rank
+from locuscore._laws.calibration import MarginalCalibration, conformal_rank
 
 COLOURS = np.array(["D", "E", "F", "G"])
 TAU, ETA, DELTA = 500.0, 0.05, 0.1
 ALPHAS = np.arange(1, 100) / 100
+
+
+def calibration_of(n: int) -> MarginalCalibration:
+    """A calibration on n rows, for what depends on their number alone."""
+    return MarginalCalibration(np.arange(1, n + 1) / (n + 1))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from locuscore._shared.checks import check_key
 from locuscore._shared.files import write_atomically
 
 FORMAT = 2  # raised when an older version could not read what this one writes
@@ -29,7 +30,6 @@ MANIFEST = "manifest.json"
 # No dots in folders, no absolute paths: even a tool that unpacks the file writes below its folder.
 MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
 LARGEST_MANIFEST = 2**24  # bytes that are read before anything is known about the file
-SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 # An empty array has no bytes to compare its header with, but arrays made from it may be large.
 LARGEST_ITEM = 2**16  # bytes of one of its values
@@ -41,25 +41,6 @@ Result = TypeVar("Result")
 
 class ArchiveError(ValueError):
     """An archive that is damaged, unsafe, or not for this version."""
-
-
-def signing_key(key: bytes) -> bytes:
-    """Return a key as it is used: without the newline that may end a key file.
-
-    Raises if it is not of bytes, or too short to keep anybody from guessing it.
-    """
-    if not isinstance(key, bytes):
-        raise TypeError(
-            "a key is of bytes, such as Path('archive.key').read_bytes(); got "
-            f"{type(key).__name__}."
-        )
-    bare = re.sub(rb"\r?\n\Z", b"", key)
-    if len(bare) < SHORTEST_KEY:
-        raise ValueError(
-            f"a key has at least {SHORTEST_KEY} bytes, a newline at its end not counted; got "
-            f"{len(bare)}. Make one with secrets.token_hex(32)."
-        )
-    return bare
 
 
 def write_archive(
@@ -75,7 +56,7 @@ def write_archive(
     }
     full = {"format": FORMAT, **manifest, "members": listed}
     text = json.dumps(full, indent=1, allow_nan=False).encode()
-    comment = b"" if key is None else _signature(text, signing_key(key))
+    comment = b"" if key is None else _signature(text, check_key(key))
 
     def write(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -91,7 +72,7 @@ def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
 
     With a key, the archive must be signed with it, or `ArchiveError` is raised.
     """
-    bare = None if key is None else signing_key(key)
+    bare = None if key is None else check_key(key)
     with Path(path).open("rb") as file:
         return checked(lambda: _manifest(_open(file), bare), path)
 
@@ -103,7 +84,7 @@ def read_archive(
 
     With a key, the signature is checked before anything but the table of contents is parsed.
     """
-    bare = None if key is None else signing_key(key)
+    bare = None if key is None else check_key(key)
     with Path(path).open("rb") as file:
         return checked(lambda: _contents(_open(file), bare), path)
 

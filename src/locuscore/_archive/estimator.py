@@ -24,7 +24,7 @@ from locuscore._shared.kept import kept_of
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "
-    "Scorer.load(path, predictor=g)."
+    "Scorer.load(path, predictor=g), or --predictor MODEL."
 )
 
 
@@ -63,7 +63,7 @@ class _AbsentLoss:
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         raise ValueError(
             f"the loss {self.name} is a function of your own, which an archive cannot hold; pass "
-            "it to Scorer.load(path, loss=...)."
+            "it to Scorer.load(path, loss=...), or with --loss module:object."
         )
 
 
@@ -112,7 +112,7 @@ def decode_predictor(state: Any, reader: Reader) -> Any:
     if isinstance(state, dict) and state.get("is") == "outside":
         raise ArchiveError(
             f"its predictor, a {state['type']}, has no safe format and is not in it; supply it "
-            "with Scorer.load(path, predictor=g)."
+            "with Scorer.load(path, predictor=g), or --predictor MODEL."
         )
     return reader.decode(state)
 

@@ -8,12 +8,12 @@ import numpy as np
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.packed_rows import pack, unpack
 from locuscore._archive.values import Reader, Writer
-from locuscore._inputs.frames import n_rows
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.used_rows import RowSet, UsedRows
 from locuscore._locus import Locus
+from locuscore._shared.frames import n_rows
 
 LEFT_OUT = "left out on demand (keep_rows=False)"
 UNSTEADY = "not checkable: the predictor disagrees with itself"

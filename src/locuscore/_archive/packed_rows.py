@@ -12,9 +12,9 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from locuscore._inputs.frames import as_frame
 from locuscore._inputs.schema import Schema, zone_of
 from locuscore._protocols import Rows
+from locuscore._shared.frames import as_frame
 from locuscore._shared.optional import require
 
 MOST_ROWS = 10_000  # a shape takes memory before its values are looked at

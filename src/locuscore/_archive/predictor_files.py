@@ -1,6 +1,5 @@
-"""A predictor from the outside: a skops, ONNX or joblib file, or an object of a module."""
+"""A predictor from the outside: a skops, ONNX or joblib file."""
 
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,8 +9,8 @@ import numpy as np
 
 from locuscore._archive.container import checked
 from locuscore._archive.skops_models import read_skops
-from locuscore._inputs.frames import as_frame, column
 from locuscore._protocols import Rows
+from locuscore._shared.frames import as_frame, column
 from locuscore._shared.optional import require
 
 PICKLES = (".joblib", ".pkl", ".pickle")
@@ -25,51 +24,39 @@ ONNX_TYPES = {
 }
 
 
-def load_predictor(place: str, *, trusted: Sequence[str] = (), trust_pickle: bool = False) -> Any:
-    """Return the predictor that a text names.
+def load_predictor(
+    path: str | Path, *, trusted: Sequence[str] = (), trust_pickle: bool = False
+) -> Any:
+    """Read a fitted predictor from a file, for `Locus` or `Scorer.load`.
 
-    ``model.skops`` is read without running code, if its types are on our list or in `trusted`;
-    ``model.onnx`` by onnxruntime; ``module:object`` is imported; ``model.joblib`` runs whatever is
-    in it, so it needs `trust_pickle`.
+    Parameters
+    ----------
+    path
+        ``model.skops``, which is read without running code; ``model.onnx``, which onnxruntime
+        runs; or ``model.joblib`` or a pickle, which run whatever code is in them.
+    trusted
+        Names of types, such as ``"sklearn.svm._classes.SVR"``, that a skops file may hold in
+        addition to those on the list of this library.
+    trust_pickle
+        Read a joblib file or a pickle. Without it they are refused.
     """
-    path = Path(place)
-    if ":" in place and not path.exists():
-        return imported_object(place)
+    path = Path(path)
     if path.suffix not in {".skops", ".onnx", *PICKLES}:
         raise ValueError(
-            f"the predictor {place} is none of: a .skops, .onnx or .joblib file, module:object."
+            f"{path} cannot be read as a predictor; expected a .skops, .onnx or .joblib file."
         )
     if path.suffix in PICKLES and not trust_pickle:
         raise ValueError(
-            f"reading {place} runs whatever code is in it; allow that with --trust-pickle, if you "
-            "made the file, or save the model with skops."
+            f"reading {path} runs whatever code is in it; if you made the file, allow that with "
+            "trust_pickle=True, or --trust-pickle; or save the model with skops."
         )
     if path.suffix in PICKLES:
         return import_module("joblib").load(path)
     data = path.read_bytes()
     if path.suffix == ".onnx":
         return read_onnx(data)
-    how = "name each with --trust, if you trust it."
+    how = "name each in trusted=[...], or with --trust TYPE, if you trust it."
     return checked(lambda: read_skops(data, trusted, how), path)
-
-
-def imported_object(place: str) -> Any:
-    """Return what ``module:object`` names; modules are also looked for in the current folder."""
-    module, _, names = place.partition(":")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        value = import_module(module)
-        for name in names.split("."):
-            value = getattr(value, name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != module.split(".", maxsplit=1)[0]:
-            raise
-        raise ValueError(f"{place}: there is no module {error.name}.") from None
-    except AttributeError as error:
-        raise ValueError(f"{place}: {error}.") from None
-    return value
 
 
 def read_onnx(data: bytes) -> "OnnxModel":

@@ -74,8 +74,9 @@ OBJECTS = frozenset(
 )
 
 HOW_TO_TRUST = (
-    "name them in Scorer.load(path, trusted=[...]) if you trust them, or, where they belong to "
-    "the predictor, supply it with Scorer.load(path, predictor=g)."
+    "if you trust them, name them in Scorer.load(path, trusted=[...]), or with --trust TYPE; where "
+    "they belong to the predictor, you can also supply it: Scorer.load(path, predictor=g), or "
+    "--predictor MODEL."
 )
 
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from locuscore._inputs.encoder import known_floats
-from locuscore._inputs.frames import as_frame, n_rows, take_rows
 from locuscore._protocols import Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import is_missing
+from locuscore._shared.frames import as_frame, n_rows, take_rows
 
 Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")

@@ -9,10 +9,10 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from locuscore._inputs.frames import as_frame, n_rows
 from locuscore._inputs.zones import without_zone_names
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import is_missing
+from locuscore._shared.frames import as_frame, n_rows
 from locuscore._shared.kept import Kept
 
 Column = np.ndarray | nw.Series[Any]

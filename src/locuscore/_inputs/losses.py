@@ -182,22 +182,3 @@ def resolve_support(support: Any, default: Support) -> Support:
     if not low < high:
         raise ValueError(f"support must be a tuple with low < high; got {support!r}.")
     return Support(low, high)
-
-
-def describe_support(support: Support) -> str:
-    """Return a support as people write it."""
-    if support.points is None:
-        return f"[{support.low:g}, {support.high:g}]"
-    return "{" + ", ".join(f"{point:g}" for point in support.points) + "}"
-
-
-def check_support(z: FloatArray, support: Support) -> FloatArray:
-    """Return the losses, all of which must lie in the support."""
-    outside = ~support.contains(z)
-    if outside.any():
-        raise ValueError(
-            f"{int(outside.sum())} losses out of {len(z)} lie outside the support "
-            f"{describe_support(support)}, for instance {z[outside][0]}. Correct the loss, or "
-            "declare its support."
-        )
-    return z

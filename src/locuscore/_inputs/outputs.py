@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import as_array, n_rows, take_rows
 from locuscore._inputs.losses import Loss
 from locuscore._inputs.members import has_members, mean_and_spread
 from locuscore._inputs.predictor import (
@@ -19,6 +18,7 @@ from locuscore._inputs.predictor import (
 )
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import check_losses, check_numeric, check_same_order, check_targets
+from locuscore._shared.frames import as_array, n_rows, take_rows
 
 Answer = tuple[np.ndarray, ...]
 

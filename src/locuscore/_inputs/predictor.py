@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from locuscore._inputs.frames import column, n_rows, read_array
 from locuscore._protocols import Rows
 from locuscore._shared.checks import check_same_order
+from locuscore._shared.frames import column, n_rows, read_array
 from locuscore._shared.kept import Kept
 
 

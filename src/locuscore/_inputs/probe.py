@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locuscore._inputs.frames import n_rows
 from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._protocols import Rows
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.frames import n_rows
 
 PROBE_ROWS = 32
 TOLERANCE = 1e-6  # relative

@@ -1,6 +1,7 @@
 """How rows looked in `fit`, and turning later rows into that."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -9,9 +10,9 @@ from typing import Any, Self
 
 import narwhals as nw
 
-from locuscore._inputs.frames import as_frame, as_kind
-from locuscore._inputs.zones import dtype_of, in_zones, offset_name
+from locuscore._inputs.zones import convert, dtype_of, in_zones, offset_name
 from locuscore._protocols import Rows
+from locuscore._shared.frames import as_frame
 from locuscore._shared.kept import Kept
 
 
@@ -177,3 +178,20 @@ def _cast(now: ColumnKind, wanted: ColumnKind) -> Any:
         case ColumnKind.DECIMAL, kind if kind is not ColumnKind.DECIMAL:
             return nw.Float64
     return None
+
+
+_CONVERSIONS: dict[str, Callable[[nw.DataFrame[Any]], Rows]] = {
+    "pandas": lambda frame: frame.to_pandas(),
+    "polars": lambda frame: frame.to_polars(),
+    "pyarrow": lambda frame: frame.to_arrow(),
+}
+
+
+def as_kind(X: Rows, kind: str) -> Rows:
+    """Return a frame, or narwhals' view of one, as a frame of the wanted library."""
+    frame = nw.from_native(X, eager_only=True)
+    if frame.implementation.value == kind:
+        return frame.to_native()
+    if kind not in _CONVERSIONS:
+        raise TypeError(f"the rows of fit were a frame of {kind}; pass such a frame.")
+    return convert(frame, _CONVERSIONS[kind])

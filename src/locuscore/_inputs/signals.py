@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.frames import column_names, n_rows, take_rows
 from locuscore._inputs.outputs import Outputs, own_signal_names, own_signals
 from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
+from locuscore._shared.frames import column_names, n_rows, take_rows
 from locuscore._shared.kept import Kept
 
 MOST_ROWS_AT_ONCE = 65_536

@@ -12,10 +12,10 @@ import narwhals as nw
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.frames import as_array, as_frame, column_names, n_rows
 from locuscore._inputs.schema import ColumnKind, Schema, kind_of
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
+from locuscore._shared.frames import as_array, as_frame, column_names, n_rows
 
 LARGEST_SHARE = 0.1  # of the rows of a call, in one column
 

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from locuscore._inputs.cells import Cells, row_digests
-from locuscore._inputs.frames import n_rows
 from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.checks import LocusWarning
+from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
 
 Labels = Literal["y", "losses"]
@@ -120,7 +120,26 @@ def check_reference(used: UsedRows | None, schema: Schema, reference: Rows | Non
 
 
 class Reuse:
-    """Counts which rows of a batch, or of a stream of batches, are rows of `fit`."""
+    """Counts which rows of a stream are rows of `fit`, and says whether they were used to fit.
+
+    Parameters
+    ----------
+    used
+        `Locus.used_rows_`: digests of the rows of `fit`.
+    schema
+        `Scorer.schema`, or `Locus.schema_`.
+    labels
+        What the rows come with: ``"y"``, ``"losses"``, or None for unlabelled rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus, Reuse
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X, X[:, 1])
+    >>> Reuse(locus.used_rows_, locus.schema_, "y").add(X, X[:, 1]).verdict.outcome
+    'used'
+    """
 
     def __init__(self, used: UsedRows, schema: Schema, labels: Labels | None) -> None:
         self.used = used

@@ -31,6 +31,21 @@ class Support:
             return np.isin(z, self.points)
         return (z >= self.low) & (z <= self.high)
 
+    def check(self, z: FloatArray) -> FloatArray:
+        """Return the losses, all of which must be able to occur."""
+        outside = ~self.contains(z)
+        if outside.any():
+            raise ValueError(
+                f"{int(outside.sum())} losses out of {len(z)} lie outside the support {self}, for "
+                f"instance {z[outside][0]}. Correct the loss, or declare its support."
+            )
+        return z
+
+    def __str__(self) -> str:
+        if self.points is None:
+            return f"[{self.low:g}, {self.high:g}]"
+        return "{" + ", ".join(f"{point:g}" for point in self.points) + "}"
+
 
 @dataclass(frozen=True)
 class Floor:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules.binomial_tests import binomial_p_value, holm
+from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore._rules.certificate import ExceedanceCertificate
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import check_grid, checked_rows, threshold_table
@@ -29,6 +29,7 @@ from locuscore._rules.thresholds import (
 from locuscore._shared.accepted import sorted_finite
 from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_between, check_numbers, check_scores
+from locuscore._shared.multiple_tests import holm
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
 CHOSEN_BEFORE = "score, tau, eta and delta chosen without the certifying rows' losses"

@@ -1,5 +1,6 @@
 """Checks at the door: each raises with the value it saw and what to do about it."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import FloatArray, IntArray
 
 MOST_SHOWN = 10  # rows in an error message
+SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 
 # The squares of a million losses add up to a float.
 SMALLEST_LOSS, LARGEST_LOSS = 1e-150, 1e151
@@ -303,3 +305,22 @@ def check_targets(y: np.ndarray, n: int) -> np.ndarray:
             f"y contains NaN or missing values ({int(missing.sum())}); remove those rows."
         )
     return values
+
+
+def check_key(key: bytes) -> bytes:
+    """Return a key as it is used: without the newline that may end a key file.
+
+    Raises if it is not of bytes, or too short to keep anybody from guessing it.
+    """
+    if not isinstance(key, bytes):
+        raise TypeError(
+            "a key is of bytes, such as Path('archive.key').read_bytes(); got "
+            f"{type(key).__name__}."
+        )
+    bare = re.sub(rb"\r?\n\Z", b"", key)
+    if len(bare) < SHORTEST_KEY:
+        raise ValueError(
+            f"a key has at least {SHORTEST_KEY} bytes, a newline at its end not counted; got "
+            f"{len(bare)}. Make one with secrets.token_hex(32)."
+        )
+    return bare

@@ -27,10 +27,10 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> No
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    keep_names(target.parent)
+    sync_folder(target.parent)
 
 
-def keep_names(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Wait until the names of the files in a folder are on disk, to survive a power cut."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         handle = os.open(folder, os.O_RDONLY)

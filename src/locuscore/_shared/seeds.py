@@ -1,5 +1,7 @@
 """One random_state in, independent integer seeds out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,3 +32,14 @@ def seeded(estimator: Any, seed: int) -> Any:
     if unset:
         copy.set_params(**dict(zip(unset, seeds, strict=True)))
     return copy
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Seed numpy's global generator, for packages that read no other, and put it back after."""
+    before = np.random.get_state()  # noqa: NPY002 - theirs, not ours
+    np.random.seed(seed)  # noqa: NPY002 - theirs, not ours
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002 - theirs, not ours

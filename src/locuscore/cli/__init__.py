@@ -1,1 +1,5 @@
-"""The command line; `_app` has the commands, one module for each of them."""
+"""The command line: a shell over `Scorer`, which `run` starts."""
+
+from locuscore.cli._app import run
+
+__all__ = ["run"]

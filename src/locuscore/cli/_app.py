@@ -1,36 +1,25 @@
-"""All commands, and what becomes of their errors and warnings."""
+"""All commands, and the code with which each ends."""
 
 import os
 import sys
-import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from locuscore import __version__
 from locuscore.cli._certify import certify
-from locuscore.cli._codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from locuscore.cli._demo import demo
+from locuscore.cli._exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
 from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
+from locuscore.cli._messages import one_line, reported
 from locuscore.cli._plan import plan
 from locuscore.cli._report import report
 from locuscore.cli._score import score
 from locuscore.cli._serve import serve
-from locuscore.cli._terminal import as_json, printable
-
-# What the library tells callers in Python, told to those at a terminal.
-AS_OPTIONS = {
-    "Scorer.tolerate(batch)": "--bad-rows flag",
-    "Scorer.load(path, predictor=g)": "--predictor MODEL",
-    "Scorer.load(path, trusted=[...])": "--trust TYPE",
-    "Scorer.load(path, loss=...)": "--loss module:object",
-}
-SAY_WHAT_THEY_ARE = (ValueError, TypeError, OSError, RuntimeError, ImportError)
+from locuscore.cli._terminal import as_json
 
 app = typer.Typer(
     name="locuscore",
@@ -56,23 +45,9 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
 }
 
 
-def _heard(command: Callable[..., None]) -> Callable[..., None]:
-    """Let an interrupted command say what it leaves, which Typer would drop."""
-
-    @wraps(command)
-    def heard(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except KeyboardInterrupt as error:
-            sys.stderr.writelines(f"{note}\n" for note in getattr(error, "__notes__", ()))
-            raise
-
-    return heard
-
-
 for command, examples in EXAMPLES.items():
     lines = [f"locuscore {example}" for example in examples]
-    app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(_heard(command))
+    app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(command))
 app.add_typer(plan, name="plan")
 
 
@@ -99,7 +74,7 @@ def _options(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code, one of `_codes`."""
+    """Run a command and return its exit code, one of `_exit_codes`."""
     code = _run(arguments)
     try:
         if sys.stdout is not None:
@@ -116,53 +91,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    given = set(arguments)
     asks_nothing = not arguments or list(arguments) == ["plan"]
-    if asks_nothing:
-        arguments = [*arguments, "--help"]
+    given = [*arguments, "--help"] if asks_nothing else list(arguments)
     try:
-        with warnings.catch_warnings():
-            _print_warnings(hidden=bool(given & {"--quiet", "-q"}))
-            code = app(args=list(arguments), prog_name="locuscore", standalone_mode=False)
+        code = app(args=given, prog_name="locuscore", standalone_mode=False)
         return WRONG_USAGE if asks_nothing else int(code or OK)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # every error becomes one line
-        if "--debug" in given:
-            traceback.print_exc()
-        message, code = _one_line(error)
+        message, code = one_line(error)
         sys.stderr.write(f"error: {message}\n")
+        # Asked of the words themselves: options that cannot be parsed have no values.
         if "--json" in given:
             with suppress(OSError):  # it may be stdout that fails
                 sys.stdout.write(as_json({"error": message}) + "\n")
         return code
-
-
-def _one_line(error: Exception) -> tuple[str, int]:
-    usage: Any = error
-    if hasattr(error, "format_message"):  # of Typer: the options are wrong
-        where = getattr(getattr(usage, "ctx", None), "command_path", "locuscore")
-        text = f"{usage.format_message().rstrip('.')} (see {where} --help)"
-        return " ".join(text.split()), WRONG_USAGE
-    text = str(error) if isinstance(error, SAY_WHAT_THEY_ARE) and str(error) else repr(error)
-    notes = [text.rstrip(".") + ".", *error.__notes__] if hasattr(error, "__notes__") else [text]
-    return _in_options(" ".join(notes)), FAILED
-
-
-def _in_options(text: str) -> str:
-    for call, words in AS_OPTIONS.items():
-        text = text.replace(call, words)
-    return printable(" ".join(text.split()))
-
-
-def _print_warnings(*, hidden: bool) -> None:
-    """Show each warning in one line, once, and none that a user of files cannot mind."""
-
-    def show(message: Warning | str, *_: Any) -> None:
-        if not hidden:
-            sys.stderr.write(f"warning: {_in_options(str(message))}\n")
-
-    warnings.showwarning = show  # type: ignore[assignment]
-    warnings.simplefilter("once")
-    # A model fitted on an array is given columns by name, in the order of fit.
-    warnings.filterwarnings("ignore", message="X has feature names, but")

@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from locuscore import Score, Scorer
-from locuscore.cli._choices import (
+from locuscore.cli._fit import known_target, read_labelled, save_and_show, split_target
+from locuscore.cli._option_values import (
     check_output,
     chosen_key,
     chosen_loss,
     chosen_predictor,
     load_scorer,
 )
-from locuscore.cli._fit import known_target, read_labelled, save_and_show, split_target
 from locuscore.cli._options import (
     ETA,
     MAX_ROWS,

@@ -9,11 +9,11 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from locuscore import Locus, Scorer, prediction_column
-from locuscore._inputs.frames import as_kind
-from locuscore._rules.rule import FlagRule
+from locuscore import FlagRule, Locus, Scorer, prediction_column
 from locuscore._shared.checks import check_alpha, check_between
-from locuscore.cli._choices import (
+from locuscore.cli._exit_codes import NOTHING_ACCEPTED
+from locuscore.cli._id_columns import warn_of_ids_and_times
+from locuscore.cli._option_values import (
     check_output,
     chosen_engine,
     chosen_key,
@@ -21,7 +21,6 @@ from locuscore.cli._choices import (
     chosen_predictor,
     missing_columns,
 )
-from locuscore.cli._codes import NOTHING_ACCEPTED
 from locuscore.cli._options import (
     ETA,
     MAX_ROWS,
@@ -53,7 +52,6 @@ from locuscore.cli._options import (
     TrustPickle,
 )
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
-from locuscore.cli._suspects import warn_of_suspects
 from locuscore.cli._tables import file_format, open_table
 from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
@@ -107,7 +105,7 @@ def fit(
     if sample.n_dropped:
         terminal.note(sample.note)
     if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns
-        warn_of_suspects(sample.rows, [name for name in names if name != prediction])
+        warn_of_ids_and_times(sample.rows, [name for name in names if name != prediction])
     X, y = split_target(sample, names, target)
     with terminal.working(f"fitting on {len(y):,} rows"):
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
@@ -214,7 +212,7 @@ def _features(
 def split_target(sample: Sample, names: list[str], target: str) -> tuple[Any, Any]:
     """Features as a pandas frame, which most predictors read, and the target with its name."""
     check_target(sample.rows.column(target), target)
-    frame = as_kind(sample.rows.select([*names, target]), "pandas")
+    frame = sample.rows.select([*names, target]).to_pandas()
     return frame[names], frame[target]
 
 

@@ -1,18 +1,18 @@
 """``locuscore inspect``: what is in an archive, without building any of it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 
-from locuscore._archive.container import checked, is_signed, read_archive
-from locuscore._scorer import check_manifest
-from locuscore.cli._choices import chosen_key
+from locuscore import inspect_archive
+from locuscore.cli._option_values import chosen_key
 from locuscore.cli._options import Archive, Debug, Json, KeyFile, Quiet
 from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 
 MOST_FEATURES = 30
 AUTHENTICATED = "authenticated with the given key"
-NOT_CHECKED = "there is one, which nobody can check without its key"
+NOT_CHECKED = "there is one, which cannot be checked without its key"
 NO_FORGERY = "the digests guard against damage, not against forgery"
 
 
@@ -23,68 +23,58 @@ def inspect(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show what an archive says that it holds and guarantees; nothing in it is built.
+    """Show what an archive says it holds and guarantees, without building any of it.
 
     Each member is compared with its digest, and with a key the signature is checked.
     """
     if not archive.is_file():
         raise FileNotFoundError(f"there is no file {archive}.")
-    key = chosen_key(key_file)
-    manifest, _ = read_archive(archive, key)
-    size, has_signature = archive.stat().st_size, is_signed(archive)
-    entries = checked(lambda: _entries(manifest), archive)
-    signature = _signature(has_signature, is_checked=key is not None)
+    facts = inspect_archive(archive, key=chosen_key(key_file))
 
     def draw(console: Console) -> None:
-        print_card(console, manifest["card"])
+        print_card(console, facts["card"])
         console.print()
-        file = {"file": f"{archive} ({size_text(size)})"}
-        console.print(two_columns({**file, **entries, "signature": signature}))
+        console.print(two_columns(_entries(facts)))
 
-    facts = {
-        "archive": str(archive),
-        "bytes": size,
-        "is_signed": has_signature,
-        "is_authenticated": key is not None,
-    }
-    Terminal(as_json, quiet).show({**manifest, **facts}, draw)
+    Terminal(as_json, quiet).show(facts, draw)
 
 
-def _signature(is_signed: bool, *, is_checked: bool) -> str:
-    if is_checked:
+def _signature(facts: Mapping[str, Any]) -> str:
+    if facts["is_authenticated"]:
         return AUTHENTICATED
-    return f"{NOT_CHECKED if is_signed else 'none'}; {NO_FORGERY}"
+    return f"{NOT_CHECKED if facts['is_signed'] else 'none'}; {NO_FORGERY}"
 
 
-def _entries(manifest: dict[str, Any]) -> dict[str, str]:
-    check_manifest(manifest)
-    features = [f"{part['name']} ({part['type']})" for part in manifest["features"]]
+def _entries(facts: Mapping[str, Any]) -> dict[str, str]:
+    features = [f"{part['name']} ({part['type']})" for part in facts["features"]]
     more = len(features) - MOST_FEATURES
     shown = ", ".join(features[:MOST_FEATURES]) + (f" and {more} more" if more > 0 else "")
-    versions = ", ".join(f"{name} {number}" for name, number in manifest["written_by"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in facts["written_by"].items())
     return {
-        "loss": manifest["loss"],
-        "engine": manifest["engine"],
-        "predictor": manifest["predictor"],
-        "calibration": f"{manifest['n_calibration']:,} rows",
-        "gives": ", ".join(manifest["columns"]),
+        "file": f"{facts['archive']} ({size_text(facts['bytes'])})",
+        "loss": facts["loss"],
+        "engine": facts["engine"],
+        "predictor": facts["predictor"],
+        "calibration": f"{facts['n_calibration']:,} rows",
+        "gives": ", ".join(map(str, facts["columns"])),
         "needs": shown,
-        "rows as": manifest["rows"],
-        **_kept_rows(manifest.get("kept_rows")),
-        "written by": f"{versions} (format {manifest['format']})",
-        "members": f"{len(manifest['members'])}, intact: each has its digest",
+        "rows as": facts["rows"],
+        **_kept_rows(facts.get("kept_rows")),
+        "written by": f"{versions} (format {facts['format']})",
+        "members": f"{len(facts['members'])}, intact: each has its digest",
+        "signature": _signature(facts),
     }
 
 
-def _kept_rows(kept: dict[str, Any] | None) -> dict[str, str]:
+def _kept_rows(kept: Mapping[str, Any] | None) -> dict[str, str]:
     """What is known of the rows of `fit`: numbers and reasons, never a row."""
     if kept is None:
         none = "none: the archive was written before they were kept"
         return {"digests": none, "probe rows": none}
-    digests, probe, note = int(kept["digests"]), int(kept["probe_rows"]), str(kept["note"])
+    digests, probe, note = kept["digests"], kept["probe_rows"], kept["note"]
     why = f"none: {note or 'none kept'}"
-    known = f"{probe}, to know the predictor by" + (f" ({note})" if note else "")
+    known = f"{probe}, to recognise the predictor" + (f" ({note})" if note else "")
     return {
-        "digests": f"of {digests:,} rows of fit, to know them again" if digests else why,
+        "digests": f"of {digests:,} rows of fit, to recognise them" if digests else why,
         "probe rows": known if probe else why,
     }

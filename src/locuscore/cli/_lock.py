@@ -12,10 +12,10 @@ from typing import IO
 
 @contextmanager
 def only_one(output: Path, source: Path) -> Iterator[None]:
-    """Hold the lock of an output; who comes second is told who holds it.
+    """Hold the lock of an output; a second run is told who holds it.
 
-    It is the system's lock on a hidden file, which ends with the process, however that ends; the
-    file is removed in the end. No lock on platforms without flock.
+    The system locks a hidden file and releases it when the process ends, however that happens; the
+    file itself is removed at the end. No lock on platforms without flock.
     """
     if os.name != "posix":
         yield
@@ -73,4 +73,4 @@ def _holder(text: str) -> str:
             f"{facts['input']}"
         )
     except (ValueError, KeyError, TypeError):
-        return "it has not said yet who it is"
+        return "which has not yet written who it is"

@@ -1,4 +1,4 @@
-"""The options of all commands; `_choices` has what they mean."""
+"""The options of all commands; `_option_values` has what they mean."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
-LOSSES = ("absolute", "squared", "zero_one", "log", "brier", "pinball:LEVEL", "module:object")
+NAMED_LOSSES = ("absolute", "squared", "zero_one", "log", "brier")
+LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "module:object")
 MAX_ROWS = 200_000
 
 
@@ -94,7 +95,7 @@ MaxRows = Annotated[
         "--max-rows",
         metavar="N",
         least=2,
-        text="Use a random sample of so many rows of a larger file.",
+        text="Use at most this many rows of the file, a random sample.",
     ),
 ]
 Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is random.")]
@@ -112,7 +113,7 @@ AllowAnotherPredictor = Annotated[
         "--allow-another-predictor",
         panel=PREDICTOR,
         metavar="",
-        text="Take a predictor that answers otherwise than in fit; nothing is guaranteed then.",
+        text="Accept a predictor that answers differently than in fit; nothing is guaranteed then.",
     ),
 ]
 AllowUsedRows = Annotated[
@@ -120,7 +121,7 @@ AllowUsedRows = Annotated[
     option(
         "--allow-rows-used-in-fit",
         metavar="",
-        text="Go on with rows that were used to fit; nothing is proven then.",
+        text="Accept rows that were used to fit; nothing is proven then.",
     ),
 ]
 NoRows = Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from locuscore import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage
+from locuscore.cli._messages import reported
 from locuscore.cli._options import Debug, Json, Quiet, option
 from locuscore.cli._terminal import Terminal
 
@@ -19,6 +20,7 @@ Alpha = Annotated[float, option("--alpha", text="Share of losses that may exceed
 
 
 @plan.command(epilog=f"{EXAMPLE} bound --alpha 0.01")
+@reported
 def bound(
     alpha: Alpha = 0.1, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
 ) -> None:
@@ -27,6 +29,7 @@ def bound(
 
 
 @plan.command(epilog=f"{EXAMPLE} coverage --alpha 0.1 --within 0.01")
+@reported
 def coverage(
     within: Annotated[float, option("--within", text="Largest distance from 1 - alpha.")],
     alpha: Alpha = 0.1,
@@ -40,6 +43,7 @@ def coverage(
 
 
 @plan.command(epilog=f"{EXAMPLE} certificate --eta 0.1 --bad-rate 0.05 --acceptance 0.7")
+@reported
 def certificate(
     eta: Annotated[float, option("--eta", text="Share of bad rows allowed among the accepted.")],
     bad_rate: Annotated[float, option("--bad-rate", text="Share you expect among the accepted.")],

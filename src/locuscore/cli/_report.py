@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 
 from locuscore import Scorer
-from locuscore.cli._choices import (
+from locuscore.cli._exit_codes import BROKEN
+from locuscore.cli._fit import check_target, known_target
+from locuscore.cli._option_values import (
     check_output,
     chosen_key,
     chosen_loss,
@@ -19,8 +21,6 @@ from locuscore.cli._choices import (
     load_scorer,
     missing_columns,
 )
-from locuscore.cli._codes import BROKEN
-from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._options import (
     OUTPUT,
     AllowAnotherPredictor,
@@ -44,8 +44,7 @@ from locuscore.cli._sample import sample_rows
 from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
-from locuscore.report import PILOT_ROWS, Batch, report_batches
-from locuscore.report._verdict import verdict_lines
+from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
 
 Page = Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")]
 Losses = Annotated[
@@ -140,7 +139,7 @@ def report(
         "coverage": found.summary["coverage"],
         "seconds": round(time.perf_counter() - started, 3),
     }
-    terminal.show(figures, lambda console: _draw(console, figures, output))
+    terminal.show(figures, lambda console: _draw(console, found, figures, output))
     if fail_if_broken and found.is_broken:
         raise typer.Exit(BROKEN)
 
@@ -200,8 +199,8 @@ class LabelledRows:
         return Batch(X, values, groups=groups) if self.target else Batch(X, None, values, groups)
 
 
-def _draw(console: Console, figures: Mapping[str, Any], output: Path) -> None:
-    for line in verdict_lines(figures["verdict"]):
+def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:
+    for line in found.verdict_lines:
         print_plain(console, line)
     size, rows = size_text(output.stat().st_size), figures["rows"]
     print_plain(console, f"Wrote {output} ({size}): {rows:,} rows in {figures['seconds']:.1f} s.")

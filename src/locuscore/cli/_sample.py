@@ -1,11 +1,13 @@
-"""A uniform sample of a stream of rows, of any length, in one pass."""
+"""A uniform sample of a file of rows, of any length, in one pass."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+
+from locuscore._protocols import IntArray
+from locuscore._shared.sampling import Reservoir
 
 
 @dataclass(frozen=True)
@@ -34,36 +36,16 @@ class Sample:
 def sample_rows(batches: Iterable[Any], most: int, seed: int) -> Sample:
     """Keep `most` rows of a stream, every set of so many rows being equally likely.
 
-    Every row draws a number, and the rows with the smallest numbers stay. Holds at most twice as
-    many rows, and one batch.
+    Holds at most twice as many rows, and one batch.
     """
-    rng = np.random.default_rng(seed)
-    kept: list[Any] = []
-    drawn: list[np.ndarray] = []
-    n_read, n_kept, limit = 0, 0, 1.0
+    sample = Reservoir[Any](most, seed, _take, pa.concat_tables)
     for batch in batches:
-        numbers = rng.random(batch.num_rows)
-        n_read += batch.num_rows
-        stay = np.flatnonzero(numbers < limit)
-        kept.append(batch if len(stay) == batch.num_rows else batch.take(pa.array(stay)))
-        drawn.append(numbers[stay])
-        n_kept += len(stay)
-        if n_kept > 2 * most:
-            kept, drawn, limit = _smallest(kept, drawn, most)
-            n_kept = most
-    if n_kept > most:
-        kept, drawn, _ = _smallest(kept, drawn, most)
-    return Sample(plain_types(pa.Table.from_batches(kept)), n_read)
+        sample.add(pa.Table.from_batches([batch]), batch.num_rows)
+    return Sample(plain_types(sample.rows()), sample.n_seen)
 
 
-def _smallest(
-    kept: list[Any], drawn: list[np.ndarray], most: int
-) -> tuple[list[Any], list[np.ndarray], float]:
-    """Thin out to the rows with the smallest numbers, still in their order."""
-    numbers = np.concatenate(drawn)
-    stay = np.sort(np.argpartition(numbers, most - 1)[:most])
-    rows = pa.Table.from_batches(kept).take(pa.array(stay))
-    return rows.to_batches(), [numbers[stay]], float(numbers[stay].max())
+def _take(rows: Any, at: IntArray) -> Any:
+    return rows if len(at) == rows.num_rows else rows.take(pa.array(at))
 
 
 def plain_types(table: Any) -> Any:

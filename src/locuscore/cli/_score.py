@@ -1,4 +1,4 @@
-"""``locuscore score``: rows in, rows with bounds and flags out, however many there are."""
+"""``locuscore score``: any number of rows in, rows with bounds and flags out."""
 
 import hashlib
 import time
@@ -9,9 +9,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from locuscore import __version__
-from locuscore._inputs.unseen import collected_unseen
-from locuscore.cli._choices import (
+from locuscore import __version__, collected_unseen
+from locuscore.cli._option_values import (
     check_output,
     chosen_key,
     chosen_predictor,
@@ -38,7 +37,7 @@ from locuscore.cli._options import (
     Trust,
     TrustPickle,
 )
-from locuscore.cli._parts import Parts, digest, file_identity
+from locuscore.cli._resumable import ResumableOutput, digest, file_identity
 from locuscore.cli._stream import (
     BlockScorer,
     Counts,
@@ -70,7 +69,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Score a file of any size; a run that was killed goes on where it was.
+    """Score a file of any size; a run that was killed resumes where it stopped.
 
     Gives prediction, bounds, score and flag, after the columns that are kept.
     """
@@ -96,7 +95,7 @@ def score(
     facts = [kept, prefix, bad_rows, block_rows, classes, __version__]
     key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
-    with Parts.of(output, key, data) as parts:
+    with ResumableOutput.of(output, key, data) as parts:
         progress = terminal.progress(source.n_rows, parts.n_done * block_rows)
         with progress as advance, collected_unseen() as unseen:
             resumed = score_blocks(source, block, parts, block_rows, advance)
@@ -112,7 +111,7 @@ def _content(path: Path) -> str:
 
 
 def _predictor_facts(predictor: str | None) -> Any:
-    """What tells one predictor from another: a file's content, an object's name."""
+    """What tells two predictors apart: the content of a file, the name of an object."""
     if predictor is None or not Path(predictor).is_file():
         return predictor
     return _content(Path(predictor))

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from locuscore import Scorer
-from locuscore.cli._choices import chosen_classes, chosen_key, chosen_predictor
+from locuscore.cli._option_values import chosen_classes, chosen_key, chosen_predictor
 from locuscore.cli._options import (
     AllowAnotherPredictor,
     Archive,

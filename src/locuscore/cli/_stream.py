@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from locuscore import Scorer
 from locuscore._shared.checks import BadRowsError
-from locuscore.cli._choices import missing_columns
-from locuscore.cli._parts import Parts
+from locuscore.cli._option_values import missing_columns
+from locuscore.cli._resumable import ResumableOutput
 from locuscore.cli._tables import Source, even_tables
 
 N_BAD = b"bad_rows"  # in the metadata of a part
@@ -123,9 +123,13 @@ class Counts:
 
 
 def score_blocks(
-    source: Source, block: BlockScorer, parts: Parts, size: int, advance: Callable[[int], None]
+    source: Source,
+    block: BlockScorer,
+    parts: ResumableOutput,
+    size: int,
+    advance: Callable[[int], None],
 ) -> int:
-    """Score all blocks of rows that are not done yet; return how many rows were done before."""
+    """Score the blocks that are not done yet; return how many rows an earlier run had done."""
     first = parts.n_done
     batches = source.batches(block.columns, first * size)
     for table in even_tables(batches, size):

@@ -1,4 +1,4 @@
-"""Files of rows as streams of Arrow batches: CSV, Parquet and Arrow, none of them held whole."""
+"""CSV, Parquet and Arrow files as streams of Arrow batches: no file has to fit in memory."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class ParquetSource:
     file: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        # Read ahead, all row groups would stay in memory until the last one is done.
+        # With reading ahead, all row groups would stay in memory until the last one is done.
         object.__setattr__(self, "file", pq.ParquetFile(self.path, pre_buffer=False))
 
     @property
@@ -183,7 +183,7 @@ def _csv_reader(path: Path, types: Mapping[str, Any]) -> Any:
 
 
 def _settled(kind: Any) -> Any:
-    """Return a type that also fits what later blocks may hold: whole numbers are not the rule."""
+    """Widen a guessed type, since later blocks may hold fractions or text."""
     if pa.types.is_integer(kind):
         return pa.float64()
     return pa.string() if pa.types.is_null(kind) else kind
@@ -196,12 +196,12 @@ def _arrow_reader(file: Any) -> Any:
 
 
 def _column_names(schema: Any) -> list[str]:
-    """Names of the columns; the unnamed index that pandas writes beside them is none."""
+    """Names of the columns, without the unnamed index that pandas adds to them."""
     return [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
 def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
-    """Return no rows of some columns, each of which must be in the file once."""
+    """Return an empty batch of these columns, each of which must occur exactly once in the file."""
     doubled = [name for name in dict.fromkeys(columns) if schema.names.count(name) > 1]
     if doubled:
         raise ValueError(

@@ -3,24 +3,17 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
 from locuscore._shared.json_values import to_json
+from locuscore._shared.progress import progress_bar, spinner
 
 
 @dataclass(frozen=True)
@@ -46,46 +39,15 @@ class Terminal:
         """Print an error on stderr, also with --quiet."""
         sys.stderr.write(f"error: {text}\n")
 
-    @contextmanager
-    def working(self, text: str) -> Iterator[None]:
+    def working(self, text: str) -> AbstractContextManager[Any]:
         """Show that something takes a while, on a terminal."""
-        console = self._live()
-        if console is None:
-            yield
-            return
-        with console.status(text, spinner="line"):
-            yield
+        return spinner(text, hidden=self.quiet)
 
-    @contextmanager
-    def progress(self, total: int | None, done: int) -> Iterator[Callable[[int], None]]:
-        """Yield a function that counts further rows; draws a bar on a terminal."""
-        console = self._live()
-        with Progress(
-            SpinnerColumn("line"),
-            BarColumn(24),
-            RowsDone(),
-            TimeRemainingColumn(compact=True),
-            console=console or Console(stderr=True),
-            transient=True,
-            disable=console is None,
-        ) as bar:
-            task = bar.add_task("score", total=total, completed=done)
-            yield lambda n: bar.advance(task, n)
-
-    def _live(self) -> Console | None:
-        console = Console(stderr=True)
-        shown = console.is_terminal and not console.is_dumb_terminal and not self.quiet
-        return console if shown else None
-
-
-class RowsDone(ProgressColumn):
-    """Rows so far, of how many where that is known, and speed over the last seconds."""
-
-    def render(self, task: Task) -> Text:
-        """Return all that as text."""
-        total = "" if task.total is None else f" of {task.total:,.0f}"
-        speed = "" if task.speed is None else f", {task.speed:,.0f} rows/s"
-        return Text(f"{task.completed:,.0f}{total} rows{speed}")
+    def progress(
+        self, total: int | None, done: int
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """Give a function that counts further rows; draws a bar on a terminal."""
+        return progress_bar(total, done, of="rows", hidden=self.quiet)
 
 
 def printable(text: str) -> str:

@@ -1,13 +1,11 @@
 """A first look on real data: diamond prices, a random forest, and a bound for every error."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from locuscore import plots
-from locuscore._scorer import Scorer
+from locuscore import Scorer, plots
 from locuscore._shared.optional import require
+from locuscore._shared.progress import live_console, spinner
 from locuscore.demo._measure import STEPS, Measured, Setting, example_rows, measure, summary
 from locuscore.report import report
 
@@ -32,7 +30,15 @@ def run(
     for package in ("pandas", "matplotlib", "rich"):
         require(package, extra="demo")
     console = require("rich.console", extra="demo").Console() if console is None else console
-    with _progress(console) as step:
+    if live_console(console) is None:
+        console.print("Fitting the forests and Locus takes about half a minute.\n")
+    steps = iter(enumerate(STEPS, start=1))
+    with spinner("", console) as show_step:
+
+        def step() -> None:
+            number, text = next(steps)
+            show_step(f"{number} of {len(STEPS)}: {text}")
+
         measured = measure(setting, step)
         step()
         path = draw(measured, Path(folder) / "diamonds.png")
@@ -132,33 +138,6 @@ def draw(m: Measured, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     return path
-
-
-@contextmanager
-def _progress(console: Any) -> Iterator[Callable[[], None]]:
-    """Yield a function to call before each step; shows a bar on a terminal, one line elsewhere."""
-    live = console.is_terminal and not console.is_dumb_terminal
-    if not live:
-        console.print("Fitting the forests and Locus takes about half a minute.\n")
-    steps = iter(enumerate(STEPS))
-    bars = require("rich.progress", extra="demo")
-    with bars.Progress(
-        bars.SpinnerColumn("line"),
-        bars.BarColumn(20),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn("{task.description}"),
-        bars.TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not live,
-    ) as progress:
-        task = progress.add_task("start", total=len(STEPS))
-
-        def step() -> None:
-            done, description = next(steps)
-            progress.update(task, completed=done, description=description)
-
-        yield step
 
 
 def _table(title: str) -> Any:

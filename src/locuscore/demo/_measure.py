@@ -1,4 +1,4 @@
-"""What the demonstration computes: a forest on diamond prices, `Locus`, and two rivals."""
+"""What the demonstration computes: a forest on diamond prices, `Locus`, and two other methods."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from sklearn.ensemble import IsolationForest, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from locuscore._laws.calibration import coverage_law
-from locuscore._locus import Locus
+from locuscore import Locus
 from locuscore._protocols import FloatArray, Rows
 from locuscore.datasets import load_diamonds
 
@@ -20,7 +19,7 @@ STEPS = (
     "fit the forest whose errors we bound",
     "fit and calibrate Locus on other rows",
     "bound the error of every test row",
-    "fit two rivals to compare with",
+    "fit two other methods to compare with",
     "draw the picture",
     "write the report",
 )
@@ -106,7 +105,7 @@ def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measur
         bound_half=bounds[:, 0],
         bound=bounds[:, 1],
         exceedance=exceedance,
-        spread=locus.signals_(X_test)[:, -1],
+        spread=_member_spread(locus, X_test),
         outlier=_outlier_score(X, X_train, X_test, setting.seed),
         label_sd=_label_sd(X, X_train, y_train, X_test, setting.seed),
     )
@@ -119,7 +118,7 @@ def summary(m: Measured) -> dict[str, Any]:
     holds its middle 95 %.
     """
     n_test = len(m.loss)
-    law = coverage_law(m.n_calibration, m.setting.alpha, n_test)
+    law = m.locus.calibration_.coverage_law(m.setting.alpha, n_test)
     assert law is not None, "the demonstration has enough calibration rows for its alpha"
     low, high = (law.ppf(share) / n_test for share in (0.025, 0.975))
     coverage = float(np.mean(m.loss <= m.bound))
@@ -189,6 +188,12 @@ def _label_sd(X: Rows, X_train: Rows, y_train: Any, X_test: Rows, seed: int) -> 
     forest = _forest(X, 100, seed, min_samples_leaf=10).fit(X_train, np.column_stack([y, y**2]))
     first, second = forest.predict(X_test).T
     return np.sqrt(np.maximum(second - first**2, 0.0))
+
+
+def _member_spread(locus: Locus, X: Rows) -> FloatArray:
+    """How far the trees of the forest disagree about each row."""
+    parts = [block.outputs.spread for block in locus.blocks(X)]
+    return np.concatenate([part[:, 0] for part in parts if part is not None])
 
 
 def _largest(score: FloatArray, count: int) -> np.ndarray:

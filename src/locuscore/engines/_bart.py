@@ -10,10 +10,10 @@ from stochtree import BARTModel
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import check_no_missing
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import spinner
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
-from locuscore.engines._progress import status
 from locuscore.engines._stochtree_forests import Forests
 from locuscore.engines._target import Target
 
@@ -91,7 +91,7 @@ class BART(BaseEstimator):
         rows = S if np.ptp(z) else np.zeros_like(S)
         model = BARTModel()
         sweeps = self.n_chains * self.n_burn + self.n_draws * self.thin
-        with status(f"BART: {sweeps} sweeps over {len(z)} rows"):
+        with spinner(f"BART: {sweeps} sweeps over {len(z)} rows"):
             model.sample(
                 np.ascontiguousarray(rows, dtype=np.float64),
                 self.target_.forward(z),

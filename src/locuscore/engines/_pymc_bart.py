@@ -1,8 +1,6 @@
 """PyMCBART: the paper's own backend, for fidelity and comparison."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import check_no_missing
-from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.seeds import global_seed, spawn_seeds
 from locuscore.draws import NormalDraws
 from locuscore.engines._convergence import largest_split_rhat, warn_if_apart
 from locuscore.engines._target import Target
@@ -117,7 +115,8 @@ def _run_chain(
 ) -> tuple[list[tuple[Any, Any]], FloatArray, FloatArray]:
     """Trees of the kept draws as (location, log scale); both functions at S, (n, samples)."""
     location, log_scale = (Kept(n_samples // n_keep) for _ in range(2))
-    with seeded_globally(seed), pm.Model():
+    with global_seed(seed), pm.Model():  # pymc-bart 0.11 reads no other generators
+        _seed_compiled(seed)
         m = pmb.BART("m", S, u, m=n_trees)
         s = pmb.BART("s", S, np.log(np.abs(u) + LOG_OFFSET), m=n_trees)
         for variable, kept in ((m, location), (s, log_scale)):
@@ -139,19 +138,7 @@ def _run_chain(
 
 
 def _seed(seed: int) -> None:
-    np.random.seed(seed)  # noqa: NPY002 - pymc-bart reads it
+    np.random.seed(seed)  # noqa: NPY002 - the only generator that compiled code has
 
 
-_seed_compiled = njit(_seed)  # compiled code has a generator of its own
-
-
-@contextmanager
-def seeded_globally(seed: int) -> Iterator[None]:
-    """Seed the global generators, the only ones pymc-bart 0.11 reads, and give numpy's back."""
-    before = np.random.get_state()  # noqa: NPY002 - pymc-bart reads it
-    _seed(seed)
-    _seed_compiled(seed)
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002 - pymc-bart reads it
+_seed_compiled = njit(_seed)

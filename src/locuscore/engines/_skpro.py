@@ -1,7 +1,6 @@
 """FromSkpro: any skpro probabilistic regressor as an engine."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.checks import check_methods
-from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore._shared.seeds import global_seed, seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._skpro_laws import Losses, laws_of
 
@@ -56,7 +55,7 @@ class FromSkpro(BaseEstimator):
             (seed,) = spawn_seeds(self.random_state, 1)
             regressor = _seeded_throughout(self.regressor, seed)
             target = pd.DataFrame({"loss": z / unit})
-            with _global_seed(seed):
+            with global_seed(seed):  # some regressors draw from numpy's own generator
                 self._guarded(lambda X: regressor.fit(X, target), S, z)
             self.regressor_ = regressor
         return self
@@ -91,17 +90,6 @@ class FromSkpro(BaseEstimator):
                     f"family on the whole line, such as Normal. It said: {error}"
                 ) from error
             raise
-
-
-@contextmanager
-def _global_seed(seed: int) -> Iterator[None]:
-    """Seed numpy's global generator, from which some regressors draw, and put it back after."""
-    state = np.random.get_state()  # noqa: NPY002 - theirs, not ours
-    np.random.seed(seed)  # noqa: NPY002 - skpro reads it
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002 - skpro reads it
 
 
 def _seeded_throughout(regressor: Any, seed: int) -> Any:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore import OperatingCurve, operating_curve
 from locuscore._protocols import FloatArray
-from locuscore._rules.curve import OperatingCurve, operating_curve
 from locuscore._shared.checks import check_numbers, check_share, one_alpha, one_tau
 from locuscore.metrics import ExceedanceCurve, exceedance_curve
 from locuscore.plots._style import (

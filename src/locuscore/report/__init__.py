@@ -15,10 +15,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import as_array, as_batch, column, n_rows, take_rows
-from locuscore._scorer import Scorer
+from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
+from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
@@ -63,7 +63,12 @@ class Report:
 
     def __str__(self) -> str:
         title = f"{self.summary['title']}: {self.summary['n_rows']:,} test rows."
-        return "\n".join([title, *verdict_lines(self.summary["verdict"])])
+        return "\n".join([title, *self.verdict_lines])
+
+    @property
+    def verdict_lines(self) -> list[str]:
+        """The verdict and each claim it rests on, as lines of text."""
+        return verdict_lines(self.summary["verdict"])
 
     @property
     def is_broken(self) -> bool:

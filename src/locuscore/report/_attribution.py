@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from locuscore._locus import Locus
+from locuscore import Locus
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.blocks import row_blocks
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from locuscore import FlagRule
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import is_missing
+from locuscore._shared.sampling import column_sample
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
-from locuscore.report._sample import Sample
 from locuscore.report._words import shortened
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting
@@ -92,19 +92,19 @@ class AcceptedLosses:
     def __init__(self, rule: FlagRule, seed: int) -> None:
         self.rule = rule
         self.n, self.total = 0, 0.0
-        self._sample = Sample(MOST_LOSSES, seed)
+        self._sample = column_sample(MOST_LOSSES, seed)
 
     def add(self, losses: FloatArray, score: FloatArray) -> None:
         """Count rows."""
         z = losses[self.rule.accepts(score, self.rule.score)]
         self.n += len(z)
         self.total += float(z.sum())
-        self._sample.add(z)
+        self._sample.add((z,), len(z))
 
     @property
     def losses(self) -> FloatArray:
         """Losses of the sample; of few rows, all of them."""
-        return self._sample.rows()[:, 0] if self.n else np.empty(0)
+        return self._sample.rows()[0] if self.n else np.empty(0)
 
 
 @dataclass

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules.certificate import (
+from locuscore import (
     ExceedanceCertificate,
+    FlagRule,
     GroupCertificate,
     JointClaim,
+    Scorer,
     TunedExceedance,
 )
-from locuscore._rules.rule import FlagRule
-from locuscore._scorer import Scorer
+from locuscore._protocols import BoolArray, FloatArray
 
 N_TAUS = 200
 N_THRESHOLDS = 200

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._inputs.frames import as_array, n_rows
-from locuscore._inputs.losses import check_support
-from locuscore._inputs.outputs import Outputs, realised_losses
-from locuscore._inputs.predictor import check_predictor
-from locuscore._laws.distribution import LossDistribution
-from locuscore._laws.scores import Score, evaluate
+from locuscore import RowBlock, RowLaws, Score, Scorer
 from locuscore._protocols import FloatArray, Rows
-from locuscore._scorer import Scorer
-from locuscore._scoring import RowBlock
 from locuscore._shared.checks import check_losses
+from locuscore._shared.frames import as_array, n_rows
 from locuscore.report._grid import ALPHAS
 from locuscore.report._words import shortened
 
@@ -26,10 +20,7 @@ Count = Callable[[FloatArray, FloatArray], None]  # bounds at ALPHAS (n, 99), an
 class Block:
     """Consecutive rows of a batch, and what the laws say of them."""
 
-    start: int  # position of the first row in its batch
-    outputs: Outputs  # the rows, and what g says of them
-    signals: FloatArray
-    entries: np.ndarray | None  # what calibration reads of each row
+    source: RowBlock  # the rows, what g says of them, and their signals
     losses: FloatArray
     bounds: FloatArray  # (n, alphas of the scorer)
     score: FloatArray | None  # of the rule
@@ -65,48 +56,41 @@ class Laws:
         known = None if losses is None else check_losses(as_array(losses), n, "losses")
         targets = check_labels(self.scorer, y, n) if known is None else np.empty(0)
         for block in locus.blocks(X):
-            rows = slice(block.start, block.start + len(block.outputs))
-            if known is None:
-                z = realised_losses(locus.loss_, block.outputs, targets[rows])
-            else:
-                z = known[rows]
-            yield self._block(block, check_support(z, locus.support_))
+            rows = slice(block.start, block.start + len(block))
+            z = block.losses(targets[rows]) if known is None else locus.support_.check(known[rows])
+            yield self._evaluated(block, z)
 
-    def _block(self, block: RowBlock, z: FloatArray) -> Block:
-        calibration, rule = self.scorer.locus.calibration_, self.scorer.rule
+    def _evaluated(self, source: RowBlock, z: FloatArray) -> Block:
+        rule = self.scorer.rule
         bounds, tails = np.empty((len(z), len(self.own))), np.empty((len(z), 3))
         score = None if rule is None else np.empty(len(z))
-        for at, dist, entries in block.laws():
-            found = evaluate(self.bounds, dist, calibration, entries)
+        for laws in source.laws():
+            at, found = laws.rows, laws.scores(self.bounds)
             bounds[at] = found[:, self.own]
-            tails[at] = _tails(dist, z[at], self.tau)
+            tails[at] = _tails(laws, z[at], self.tau)
             if rule is not None and score is not None:
-                score[at] = self._rule_score(rule.score, found, dist, entries)
+                score[at] = self._rule_score(rule.score, found, laws)
             if self.count is not None:
                 self.count(found if self.is_explored_alone else found[:, self.explored], z[at])
-        known = (block.start, block.outputs, block.signals, block.entries)
-        return Block(*known, z, bounds, score, *tails.T)
+        return Block(source, z, bounds, score, *tails.T)
 
-    def _rule_score(
-        self, score: Score, bounds: FloatArray, dist: LossDistribution, entries: np.ndarray | None
-    ) -> FloatArray:
+    def _rule_score(self, score: Score, bounds: FloatArray, laws: RowLaws) -> FloatArray:
         """Score of the rule; where it is one of the bounds it is known already."""
         if score in self.bounds:
             return bounds[:, self.bounds.index(score)]
-        return evaluate([score], dist, self.scorer.locus.calibration_, entries)[:, 0]
+        return laws.scores([score])[:, 0]
 
 
-def _tails(dist: LossDistribution, z: FloatArray, tau: float) -> FloatArray:
-    above, at_least = dist.sf(z), dist.tail(z)
+def _tails(laws: RowLaws, z: FloatArray, tau: float) -> FloatArray:
+    above, at_least = laws.law.sf(z), laws.law.tail(z)
     # The margin for rounding in `tail` may put it below where the law has no atom.
-    return np.column_stack([dist.sf(tau), above, np.maximum(above, at_least)])
+    return np.column_stack([laws.law.sf(tau), above, np.maximum(above, at_least)])
 
 
 def check_labels(scorer: Scorer, y: ArrayLike | None, n: int) -> np.ndarray:
     """Return y as an array; raise unless losses can be computed from it."""
     if scorer.locus.predictor_ is None:
         raise ValueError("this scorer has no predictor, so pass the losses of the rows: losses=z.")
-    check_predictor(scorer.locus.predictor_)
     if y is None:
         raise ValueError("a report needs the true values y of its rows, or their losses.")
     targets = as_array(y)

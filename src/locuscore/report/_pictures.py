@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import IsolationForest
 
+from locuscore import operating_curve
 from locuscore._protocols import FloatArray
-from locuscore._rules.curve import operating_curve
 from locuscore.metrics import exceedance_area, exceedance_curve, local_coverage, pit_uniformity
 from locuscore.report._words import LEVEL, pit_sentence, smallest_p
 

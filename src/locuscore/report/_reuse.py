@@ -2,25 +2,25 @@
 
 from typing import Any
 
-from locuscore._inputs.used_rows import Verdict
+from locuscore import Reuse
 from locuscore.report._words import smallest_p
 
 NOT_JUDGED = "not judged"
 
 
 def with_reuse(
-    verdict: dict[str, Any], coverage: list[dict[str, Any]], found: Verdict | None, allowed: bool
+    verdict: dict[str, Any], coverage: list[dict[str, Any]], reuse: Reuse | None, allowed: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the verdict and the coverage as they are to be read of rows that `fit` may know.
 
     Rows used to fit judge nothing, unless the caller insists; a check that waits for a good verdict
     must not pass on them, so the verdict counts as broken.
     """
-    told = None if found is None else _told(found)
+    told = None if reuse is None else _told(reuse)
     verdict = {**verdict, "rows_of_fit": told}
-    if found is None or told is None or found.outcome == "fresh":
+    if told is None or told["outcome"] == "fresh":
         return verdict, coverage
-    if found.outcome == "used" and not allowed:
+    if told["outcome"] == "used" and not allowed:
         claims = [{**claim, "verdict": NOT_JUDGED} for claim in verdict["claims"]]
         banner = {"kind": "bad", "broken": True, "sentence": told["sentence"], "claims": claims}
         return {**verdict, **banner}, [{**part, "sentence": _not_judged(part)} for part in coverage]
@@ -29,7 +29,8 @@ def with_reuse(
     return {**verdict, "kind": kind, "sentence": sentence}, coverage
 
 
-def _told(found: Verdict) -> dict[str, Any]:
+def _told(reuse: Reuse) -> dict[str, Any]:
+    found = reuse.verdict
     text = found.sentence
     return {
         "n": found.n,

@@ -7,12 +7,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore._inputs.frames import as_frame, column, column_names, n_rows
-from locuscore._inputs.outputs import Outputs
-from locuscore._laws.scores import Score
+from locuscore import Score, Scorer
 from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._scorer import Scorer
 from locuscore._shared.checks import is_missing
+from locuscore._shared.frames import as_frame, column, column_names, n_rows
 from locuscore.report._laws import Block
 from locuscore.report._words import shortened
 
@@ -81,11 +79,13 @@ class Extremes:
         return self._entries(np.asarray(candidates), block) if len(candidates) else []
 
     def _entries(self, at: IntArray, block: Block) -> list[Entry]:
-        outputs = block.outputs.take(at)
-        rows, labels = outputs.X, _labels(block.outputs.X, at, self.n_seen)
+        source = block.source
+        outputs = source.outputs.take(at)
+        rows, labels = outputs.X, _labels(source.outputs.X, at, self.n_seen)
         names = column_names(rows)[:MOST_FEATURES]
         features = list(zip(*(_listed(rows, name) for name in names), strict=True))
-        predictions = self._predictions(outputs)
+        has_predictor = self.scorer.locus.predictor_ is not None
+        predictions = self._predictions(outputs.predictions) if has_predictor else {}
         found = []
         for k, i in enumerate(at):
             cells = {name: values[k] for name, values in predictions.items()}
@@ -96,15 +96,13 @@ class Extremes:
                     cells["score"] = float(score[0])
                 cells["flag"] = "accept" if rule.accepts(score, rule.score)[0] else "flag"
             key = (float(block.bounds[i, 0]), float(block.tail[i]), self.n_seen + int(i))
-            entry = None if block.entries is None else block.entries[i]
-            signals = block.signals[i].copy()
+            entry = None if source.entries is None else source.entries[i]
+            signals = source.signals[i].copy()
             found.append(Entry(key, labels[k], cells, list(features[k]), signals, entry))
         return found
 
-    def _predictions(self, outputs: Outputs) -> dict[str, list[Any]]:
-        if self.scorer.locus.predictor_ is None:
-            return {}
-        columns = self.scorer.prediction_columns(outputs.predictions)
+    def _predictions(self, known: np.ndarray) -> dict[str, list[Any]]:
+        columns = self.scorer.prediction_columns(known)
         return {name: values.tolist() for name, values in columns.items()}
 
 

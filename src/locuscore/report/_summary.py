@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore._archive.values import library_versions
-from locuscore._inputs.frames import as_array, as_batch, n_rows
-from locuscore._inputs.used_rows import Labels, Reuse
+from locuscore import Reuse, Scorer
 from locuscore._protocols import FloatArray, Rows
-from locuscore._scorer import Scorer
+from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
+from locuscore._shared.sampling import Columns, Reservoir, column_sample
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
@@ -38,7 +37,6 @@ from locuscore.report._laws import (
 )
 from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Entry, Extremes, cell, is_number
-from locuscore.report._sample import Sample
 from locuscore.report._verdict import (
     CONTRADICTED,
     Accepted,
@@ -86,9 +84,9 @@ class Summary:
         self.extremes = Extremes(scorer)
         self._group_name = group_name
         self.groups: GroupCounts | None = None
-        self.sample = Sample(SAMPLE_ROWS, rows_seed)
+        self.sample = column_sample(SAMPLE_ROWS, rows_seed)
         self._curve_seed = curve_seed
-        self.curve_sample: Sample | None = None
+        self.curve_sample: Reservoir[Columns] | None = None
         self._pit_rng = np.random.default_rng(pit_seed)
         self.pit_counts = np.zeros(pictures.PIT_BINS, dtype=np.int64)
         self.n_rows, self.loss_sum = 0, 0.0
@@ -109,7 +107,7 @@ class Summary:
         labels = self._labels(groups, n_rows(rows))
         for block in self.laws.blocks(rows, y, losses):
             if len(block):
-                at = slice(block.start, block.start + len(block))
+                at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
         self._look_up(rows, y, losses)
 
@@ -119,8 +117,7 @@ class Summary:
         if used is None:
             return
         if self.reuse is None:
-            kind: Labels = "losses" if y is None else "y"
-            self.reuse = Reuse(used, self.scorer.schema, kind)
+            self.reuse = Reuse(used, self.scorer.schema, "losses" if y is None else "y")
         labels = losses if y is None else y
         self.reuse.add(rows, None if labels is None else as_array(labels))
 
@@ -137,11 +134,11 @@ class Summary:
         if self.groups is not None and labels is not None:
             self.groups.add(labels, z <= bound, bound)
         self.extremes.add(block)
-        self.sample.add(bound, z, tails)
+        self.sample.add((bound, z, tails), len(block))
         if self.curve_sample is None:
-            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.signals.shape[1]), MOST_ORDERS)
-            self.curve_sample = Sample(most, self._curve_seed)
-        self.curve_sample.add(z, block.tail, block.signals)
+            most = max(min(CURVE_ROWS, CURVE_FLOATS // block.source.signals.shape[1]), MOST_ORDERS)
+            self.curve_sample = column_sample(most, self._curve_seed)
+        self.curve_sample.add((z, block.tail, block.source.signals), len(block))
         self.n_rows += len(block)
 
     def finish(
@@ -156,19 +153,18 @@ class Summary:
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
-        bound, loss, _ = self.sample.rows().T
-        points = self.sample.rows(pictures.MOST_POINTS)[:, :2]
+        bound, loss, _ = self.sample.rows()
+        points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
-        n2 = len(scorer.locus.tails_)
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
-        coverage = [words.coverage(n2, a, n, k) for a, k in covered]
-        reuse = None if self.reuse is None else self.reuse.verdict
-        verdict, coverage = with_reuse(self._verdict(coverage), coverage, reuse, self._allows_reuse)
+        coverage = [words.coverage(scorer.locus.calibration_, a, n, k) for a, k in covered]
+        verdict = self._verdict(coverage)
+        verdict, coverage = with_reuse(verdict, coverage, self.reuse, self._allows_reuse)
         found = {
             "format": FORMAT,
             "title": title,
             "created": str(created or datetime.date.today()),
-            "locuscore": library_versions().get("locuscore", ""),
+            "locuscore": scorer.manifest["written_by"].get("locuscore", ""),
             "unit": unit,
             "n_rows": n,
             "guarantee": words.guarantee(scorer),
@@ -180,7 +176,7 @@ class Summary:
             ),
             "deciles": pictures.deciles(bound, loss),
             "groups": self._groups(),
-            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[:, 2]),
+            "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[2]),
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
         }
@@ -190,15 +186,15 @@ class Summary:
 
     def _verdict(self, coverage: list[dict[str, Any]]) -> dict[str, Any]:
         """Judge the rule and the coverage at every alpha."""
-        n2, grid, counts = len(self.scorer.locus.tails_), self.grid, self.counts
+        calibration, grid, counts = self.scorer.locus.calibration_, self.grid, self.counts
         seen = None
         if self.accepted is not None and grid.thresholds is not None:
             # The rule's own tau is on the grid, where it has one.
             bad = int(counts.bad_by_score[grid.tau_start, grid.threshold_start])
             kept = self.accepted
             seen = Accepted(self.n_rows, kept.n, bad, kept.total, kept.losses)
-        of_rule = rule_claim(self.scorer.rule, seen, n2)
-        claims = [coverage_claim(n2, c["alpha"], c["n"], c["covered"]) for c in coverage]
+        of_rule = rule_claim(self.scorer.rule, seen, calibration)
+        claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
         claims = claims if of_rule is None else [of_rule, *claims]
         return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 
@@ -262,8 +258,7 @@ class Summary:
 
     def _curves(self) -> dict[str, Any]:
         assert self.curve_sample is not None
-        rows = self.curve_sample.rows()
-        loss, tail, signals = rows[:, 0], rows[:, 1], rows[:, 2:]
+        loss, tail, signals = self.curve_sample.rows()
         scores = {"Locus": tail}
         spread = spread_column(self.scorer, signal_names(self.scorer, signals.shape[1]))
         if spread is not None:
@@ -299,7 +294,7 @@ class Summary:
 
     def _attribute(self, entries: list[Entry]) -> Attribution | None:
         assert self.curve_sample is not None
-        background = self.curve_sample.rows(MOST_ORDERS)[:, 2:]
+        _, _, background = self.curve_sample.rows(MOST_ORDERS)
         if background.shape[1] > MOST_SIGNALS:
             return None
         # In random order: the first of the stream are not typical of it.
@@ -346,15 +341,14 @@ def _table(
     scorer: Scorer, entries: list[Entry], tau: float
 ) -> tuple[list[dict[str, str]], list[list[Any]]]:
     """Columns of the table of rows, and the cells of each row."""
-    roles = {key: key for key in ("bound", "loss", "score", "flag", "probability")}
+    roles = {column.name: column.role for column in scorer.columns if column.role == "prediction"}
     names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
     names["probability"] = f"estimated P(loss > {tau:.4g})"
     if scorer.rule is not None:
         names["score"] = str(scorer.rule.score)
     keys = list(entries[0].cells)
     columns = [
-        {"key": key, "name": names.get(key, key), "role": roles.get(key, "prediction")}
-        for key in keys
+        {"key": key, "name": names.get(key, key), "role": roles.get(key, key)} for key in keys
     ]
     shown = feature_names(scorer)[: len(entries[0].features)]
     columns += [

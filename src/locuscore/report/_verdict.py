@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
-from locuscore._laws.calibration import conformal_rank, coverage_p_value
-from locuscore._protocols import BoolArray, FloatArray
-from locuscore._rules.binomial_tests import holm
-from locuscore._rules.certificate import (
+from locuscore import (
     ExceedanceCertificate,
+    FlagRule,
     GroupCertificate,
     JointClaim,
     MeanLossCertificate,
     TunedExceedance,
+    mean_loss_p_value,
 )
-from locuscore._rules.mean_loss import mean_loss_p_value
-from locuscore._rules.rule import FlagRule
+from locuscore._protocols import BoolArray, Calibration, FloatArray
+from locuscore._shared.multiple_tests import holm
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
 
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
@@ -101,7 +100,7 @@ def too_many_p_value(bad: Any, n: Any, eta: float) -> FloatArray:
     return np.where(k > 0, betainc(np.maximum(k, 1.0), m - k + 1.0, eta), 1.0)
 
 
-def coverage_claim(n2: int, alpha: float, n: int, covered: int) -> Claim:
+def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int) -> Claim:
     """At most alpha of the losses exceed their bound; the count is beta-binomial (Theorem 1).
 
     Over the draw of the calibration rows and of these; ties can only make it smaller.
@@ -112,18 +111,24 @@ def coverage_claim(n2: int, alpha: float, n: int, covered: int) -> Claim:
         f"{alpha:g}, where at most {percent(alpha)} is promised"
     )
     about = f"share of losses above their bound at alpha = {alpha:g}"
-    p_values = _calibrated(n2, alpha, n, above)
+    p_values = _calibrated(calibration, alpha, n, above)
     more = "" if p_values[0] is not None else "The calibration rows give no bound at this alpha."
     return Claim("coverage", about, "theorem", alpha, above / n, n, seen, *p_values, alpha, more)
 
 
-def rule_claim(rule: FlagRule | None, accepted: Accepted | None, n2: int) -> Claim | None:
+def rule_claim(
+    rule: FlagRule | None, accepted: Accepted | None, calibration: Calibration
+) -> Claim | None:
     """What a rule claims of the rows it accepts; None of a rule that aims at no share or mean."""
-    if rule is None or accepted is None:
+    # A rule made by hand may have a standing that does not go with its numbers.
+    is_odd = rule is not None and (
+        (rule.standing == "theorem") != isinstance(rule.certificate, JointClaim)
+    )
+    if rule is None or accepted is None or is_odd:
         return None
     match rule.certificate:
-        case found if rule.standing == "theorem":
-            return _joint(rule, accepted, n2, found) if isinstance(found, JointClaim) else None
+        case JointClaim() as claim:
+            return _joint(rule, accepted, calibration, claim)
         case GroupCertificate(group=group, within=within):
             return _of_one_group(rule, group, within.eta)
         case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
@@ -199,15 +204,19 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
     return "good", f"These rows agree with every claim: {text}."
 
 
-def _calibrated(n2: int, alpha: float, n: int, above: int) -> tuple[float | None, float]:
+def _calibrated(
+    calibration: Calibration, alpha: float, n: int, above: int
+) -> tuple[float | None, float]:
     """P-values of so many rows above their bound, and of twice what is promised."""
-    if conformal_rank(n2, alpha) > n2:
-        return None, 1.0
+    p_value = calibration.coverage_p_value(alpha, n, n - above)
     twice = min(math.ceil(2 * alpha * n), n)
-    return coverage_p_value(n2, alpha, n, n - above), coverage_p_value(n2, alpha, n, n - twice)
+    doubled = calibration.coverage_p_value(alpha, n, n - twice)
+    return p_value, 1.0 if doubled is None else doubled
 
 
-def _joint(rule: FlagRule, accepted: Accepted, n2: int, claim: JointClaim) -> Claim:
+def _joint(
+    rule: FlagRule, accepted: Accepted, calibration: Calibration, claim: JointClaim
+) -> Claim:
     """Theorem 3: accepted and bad rows are above their bound, whose number is beta-binomial."""
     tau, alpha = claim.tau, claim.alpha
     n, bad = accepted.n_rows, accepted.bad
@@ -216,7 +225,7 @@ def _joint(rule: FlagRule, accepted: Accepted, n2: int, claim: JointClaim) -> Cl
         f"{tau:g}, where at most {percent(alpha)} is promised"
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
-    p_values = _calibrated(n2, alpha, n, bad)
+    p_values = _calibrated(calibration, alpha, n, bad)
     return Claim("joint", about, rule.standing, alpha, bad / n, n, seen, *p_values)
 
 

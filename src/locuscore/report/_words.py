@@ -4,11 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive.values import library_versions
-from locuscore._laws.calibration import conformal_rank, coverage_law, too_few_rows
-from locuscore._protocols import FloatArray
-from locuscore._rules.rule import FlagRule
-from locuscore._scorer import Scorer
+from locuscore import FlagRule, Scorer, conformal_rank
+from locuscore._protocols import Calibration, FloatArray
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
@@ -18,16 +15,17 @@ MOST_LETTERS = 300  # of a name or a cell
 
 def guarantee(scorer: Scorer) -> dict[str, Any]:
     """The card, its standing, and plain sentences on what is promised and what is not."""
-    rule, n2 = scorer.rule, len(scorer.locus.tails_)
+    rule, calibration = scorer.rule, scorer.locus.calibration_
     sentences = []
     for alpha in scorer.alphas:
         text = (
-            f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {n2:,} calibration "
-            f"rows, the loss exceeds its bound for at most {percent(alpha)} of rows, on average "
-            "over the draw of those calibration rows (Theorem 1)."
+            f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {calibration.n:,} "
+            f"calibration rows, the loss exceeds its bound for at most {percent(alpha)} of rows, "
+            "on average over the draw of those calibration rows (Theorem 1)."
         )
-        if conformal_rank(n2, alpha) > n2:
-            text += " But " + too_few_rows(n2, alpha, scorer.locus.support_.high)
+        trouble = calibration.too_few(alpha, scorer.locus.support_.high)
+        if trouble is not None:
+            text += f" But {trouble}"
         sentences.append(text)
     if rule is None:
         sentences.append("There is no rule: which rows to accept is up to the reader.")
@@ -64,13 +62,13 @@ def facts(
     rows["Loss model"] = type(locus.engine_).__name__
     if hasattr(locus, "fit_rows_"):
         rows["Rows that model the loss (D1)"] = f"{len(locus.fit_rows_):,}"
-    rows["Rows that calibrate (D2)"] = f"{len(locus.tails_):,}"
+    rows["Rows that calibrate (D2)"] = f"{locus.calibration_.n:,}"
     rows["Alphas"] = ", ".join(f"{alpha:g}" for alpha in scorer.alphas)
     rows["Mean loss"] = f"{mean_loss:,.4g}{unit}"
     rows["Loss at 50, 90 and 99 %"] = ", ".join(f"{q:,.4g}" for q in quantiles) + unit
     if len(sample) < n_rows:
         rows["Rows in pictures and quantiles"] = f"{len(sample):,}, a uniform random sample"
-    versions = {k: v for k, v in library_versions().items() if k in _SHOWN_VERSIONS}
+    versions = {k: v for k, v in scorer.manifest["written_by"].items() if k in _SHOWN_VERSIONS}
     rows["Versions"] = ", ".join(f"{name} {text}" for name, text in versions.items())
     return [{"name": name, "value": value} for name, value in rows.items()]
 
@@ -78,17 +76,16 @@ def facts(
 _SHOWN_VERSIONS = ("locuscore", "python", "numpy", "scikit-learn")
 
 
-def coverage(n2: int, alpha: float, n: int, covered: int) -> dict[str, Any]:
+def coverage(calibration: Calibration, alpha: float, n: int, covered: int) -> dict[str, Any]:
     """Whether the share of test rows within their bound is what a valid calibration would show."""
-    law = coverage_law(n2, alpha, n)
+    law = calibration.coverage_law(alpha, n)
     rate = covered / n
     if law is None:
         low = high = expected = p_value = 1.0
         agrees = covered == n
     else:
         low, high = (law.ppf(share) / n for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-        k = conformal_rank(n2, alpha)
-        expected = k / (n2 + 1)
+        expected = conformal_rank(calibration.n, alpha) / (calibration.n + 1)
         p_value = smallest_p(law.p_value(covered))
         agrees = low <= rate <= high
     found = {

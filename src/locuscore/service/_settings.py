@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from locuscore._archive.container import signing_key
+from locuscore._shared.checks import check_key
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Settings:
         if self.api_key is not None and not self.api_key.strip():
             raise ValueError("the API key is empty; leave it out, or give one.")
         if self.archive_key is not None:
-            signing_key(self.archive_key)
+            check_key(self.archive_key)
         if isinstance(self.hosts, str):
             raise TypeError(f"hosts are several names, such as ({self.hosts!r},); got one text.")
         for limit in fields(self):

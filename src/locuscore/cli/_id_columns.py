@@ -14,19 +14,19 @@ import pyarrow.compute as pc
 from locuscore import LocusWarning
 
 FEWEST_ROWS = 20
-CHANCE = 1e-6  # of numbers without a tie, if they were drawn at random
-MOST = 0.9  # share of distinct values in a column that is named like an id
+CHANCE = 1e-6  # probability that random numbers have no tie, below which they count as ids
+ID_SHARE = 0.9  # share of distinct values from which a column named like an id counts as one
 ID_NAME = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid))|.*[a-z]I[dD]")
 # Such as 2024-05-31, 20240531T000000, 31.5.2024 12:00 or 5/31/24, kept as text.
 DATE = r"^\s*(\d{4}([-/.]\d{1,2}[-/.]|\d{2})\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ,].*)?$"
 TIMES = "holds times: new rows mostly come later than all that the loss model has seen."
-AN_ID = "has another value in every row, as an id has: it says nothing about new rows."
+AN_ID = "has a different value in every row, like an id: it says nothing about new rows."
 NAMED_AN_ID = (
-    "is named like an id and has another value in most rows: it says little about new rows."
+    "is named like an id and has a different value in most rows: it says little about new rows."
 )
 
 
-def warn_of_suspects(table: Any, names: Sequence[str]) -> None:
+def warn_of_ids_and_times(table: Any, names: Sequence[str]) -> None:
     """Warn of each of these columns that is an id or a time, and say how to leave it out."""
     for name in names:
         what = _suspicion(name, table.column(name))
@@ -52,7 +52,7 @@ def _suspicion(name: str, column: Any) -> str | None:
     n_distinct = pc.count_distinct(values).as_py()
     if n_distinct == len(values) and (is_text or _counts_rows(values.to_numpy())):
         return AN_ID
-    return NAMED_AN_ID if n_distinct > MOST * len(values) and ID_NAME.fullmatch(name) else None
+    return NAMED_AN_ID if n_distinct > ID_SHARE * len(values) and ID_NAME.fullmatch(name) else None
 
 
 def _counts_rows(values: np.ndarray) -> bool:

@@ -1,7 +1,7 @@
 """Rows of any kind met uniformly: counting, slicing, and giving back what came in."""
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from locuscore._inputs.zones import convert
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.fork import check_polars_process
 
@@ -149,23 +148,6 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     ]
     result = frame[:, [0]].with_columns(added).select(list(names))
     return (result[:, 0] if values.ndim == 1 else result).to_native()
-
-
-_CONVERSIONS: dict[str, Callable[[nw.DataFrame[Any]], Rows]] = {
-    "pandas": lambda frame: frame.to_pandas(),
-    "polars": lambda frame: frame.to_polars(),
-    "pyarrow": lambda frame: frame.to_arrow(),
-}
-
-
-def as_kind(X: Rows, kind: str) -> Rows:
-    """Return a frame, or narwhals' view of one, as a frame of the wanted library."""
-    frame = nw.from_native(X, eager_only=True)
-    if frame.implementation.value == kind:
-        return frame.to_native()
-    if kind not in _CONVERSIONS:
-        raise TypeError(f"the rows of fit were a frame of {kind}; pass such a frame.")
-    return convert(frame, _CONVERSIONS[kind])
 
 
 def as_batch(batch: Any) -> tuple[Rows, bool]:

@@ -1,4 +1,4 @@
-"""An output file in the making: one part for each block of rows, so that a killed run goes on."""
+"""An output file in the making: one part per block of rows, so that a killed run can resume."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from locuscore._shared.files import keep_names, write_atomically
+from locuscore._shared.files import sync_folder, write_atomically
 from locuscore.cli._lock import only_one
 from locuscore.cli._tables import write_tables
 
@@ -32,7 +32,7 @@ def file_identity(path: Path) -> tuple[str, int, int]:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ResumableOutput:
     """A hidden folder beside the output: parts 0, 1, 2, ..., each complete or absent.
 
     `known` tells the parts that this run found or wrote from any that others may put there.
@@ -44,10 +44,10 @@ class Parts:
 
     @classmethod
     @contextmanager
-    def of(cls, output: Path, key: str, source: Path) -> Iterator["Parts"]:
-        """Open the folder of this output and key; other runs are kept off the output meanwhile.
+    def of(cls, output: Path, key: str, source: Path) -> Iterator["ResumableOutput"]:
+        """Open the folder of this output and key, and lock the output against other runs.
 
-        Folders of the same output with another key belong to another input or archive: they go.
+        Folders of this output with another key, of another input or archive, are removed.
         A run that fails keeps its parts, if there are any, and says so.
         """
         target = Path(os.path.realpath(output))
@@ -105,7 +105,7 @@ class Parts:
         whole = self.folder / "whole"
         write_atomically(whole, lambda file: write_tables(file, kind, schema, seen()))
         whole.replace(self.output)
-        keep_names(self.output.parent)
+        sync_folder(self.output.parent)
         shutil.rmtree(self.folder)
 
     def _find(self) -> None:
@@ -117,8 +117,8 @@ class Parts:
             shutil.rmtree(self.folder, ignore_errors=True)
         elif self.folder.exists():
             error.add_note(
-                f"What was scored so far is kept in {self.folder}: the same command goes on from "
-                "there, another one for the same output removes it."
+                f"What was scored so far is kept in {self.folder}: the same command resumes from "
+                "there, another command for the same output removes it."
             )
 
     def _path(self, number: int) -> Path:

@@ -1,32 +1,32 @@
 """What the options of a command mean: a loss, an engine, a predictor, a file to write."""
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from locuscore import engines, pinball
-from locuscore._archive.container import signing_key
-from locuscore._archive.predictor_files import imported_object, load_predictor
-from locuscore._inputs.losses import Loss, resolve_loss
-from locuscore._scorer import Scorer
-from locuscore.cli._options import ENGINES, LOSSES
+from locuscore import Scorer, engines, load_predictor, pinball
+from locuscore._shared.checks import check_key
+from locuscore.cli._options import ENGINES, LOSSES, NAMED_LOSSES
 
 
-def chosen_loss(text: str | None) -> Loss | None:
+def chosen_loss(text: str | None) -> Any:
     """Return the loss that a text names; None for the default."""
-    if text is None:
-        return None
+    if text is None or text in NAMED_LOSSES:
+        return text
     try:
         if text.startswith("pinball:"):
             return pinball(float(text.removeprefix("pinball:")))
-        return resolve_loss(imported_object(text) if ":" in text else text)
+        if ":" not in text:
+            raise ValueError(f"unknown loss {text!r}; expected one of {', '.join(LOSSES)}.")
+        loss = imported_object(text)
+        if not callable(loss):
+            raise TypeError(f"{text} is no function (y_true, y_pred) -> z; got {loss!r}.")
     except (ValueError, TypeError) as error:
-        if ":" in text:
-            raise typer.BadParameter(str(error), param_hint="--loss") from None
-        expected = ", ".join(LOSSES)
-        message = f"unknown loss {text!r}; expected one of {expected}."
-        raise typer.BadParameter(message, param_hint="--loss") from None
+        raise typer.BadParameter(str(error), param_hint="--loss") from None
+    return loss
 
 
 def chosen_engine(text: str) -> Any:
@@ -43,16 +43,37 @@ def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bo
     """Return the predictor that a text names, or None."""
     if text is None:
         return None
+    if ":" in text and not Path(text).exists():
+        return imported_object(text)
     return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
 
 
+def imported_object(place: str) -> Any:
+    """Return what ``module:object`` names; modules are also looked for in the current folder."""
+    module, _, names = place.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        value = import_module(module)
+        for name in names.split("."):
+            value = getattr(value, name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != module.split(".", maxsplit=1)[0]:
+            raise
+        raise ValueError(f"{place}: there is no module {error.name}.") from None
+    except AttributeError as error:
+        raise ValueError(f"{place}: {error}.") from None
+    return value
+
+
 def chosen_key(path: Path | None) -> bytes | None:
-    """Return the key in a file, or None; better refused now than after the work."""
+    """Return the key in a file, or None; a bad key is refused before any work is done."""
     if path is None:
         return None
     key = path.read_bytes()
     try:
-        signing_key(key)
+        check_key(key)
     except ValueError as error:
         raise ValueError(f"{path} holds no key: {error}") from None
     return key
@@ -94,10 +115,7 @@ def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
 
 
 def check_output(output: Path, *others: str | Path | None) -> None:
-    """Raise if the output cannot be written, or is one of the other files of the command.
-
-    Better now than after the work.
-    """
+    """Raise, before any work is done, if the output cannot be written or is an input as well."""
     for other in (Path(other) for other in others if other is not None):
         is_same = output.exists() and other.exists() and output.samefile(other)
         if is_same or output.resolve() == other.resolve():
