@@ -15,6 +15,7 @@ from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import Score
 from locuscore._locus import Locus
+from locuscore._row_scores import RowBlock, RowLaws
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
     ExceedanceCertificate,
@@ -42,7 +43,6 @@ from locuscore._rules.route import (
 from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._scorer import Column, Scorer
-from locuscore._scoring import RowBlock, RowLaws
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
 

@@ -1,12 +1,11 @@
 """Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
 
 from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
 from locuscore._inputs.outputs import Outputs, realised_losses
@@ -14,25 +13,19 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
 from locuscore._inputs.signals import SignalChoice, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
-from locuscore._inputs.used_rows import Labels, Reuse, UsedRows, check_fresh, check_reference
+from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
-from locuscore._laws.scores import Score, check_score
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
-from locuscore._rules.certify import certify_threshold
-from locuscore._rules.rule import FlagRule, tau_rule, with_rows_of_fit
-from locuscore._rules.thresholds import ties_heavily
-from locuscore._scoring import RowScores
+from locuscore._row_rules import RowRules
 from locuscore._shared.checks import (
     check_loss_size,
     check_losses,
     check_methods,
     check_same_order,
-    one_alpha,
-    one_tau,
 )
 from locuscore._shared.fork import make_forks_safe
-from locuscore._shared.frames import as_array, as_rows, n_rows, name_of
+from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
@@ -42,7 +35,7 @@ make_forks_safe()  # whoever fits or scores may fork afterwards
 MOST_REFERENCE_ROWS = 1_000
 
 
-class Locus(RowScores, BaseEstimator):
+class Locus(RowRules, BaseEstimator):
     """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
 
     `fit` splits the labelled rows into D1 and D2, models the law of the loss on D1 and calibrates
@@ -183,69 +176,6 @@ class Locus(RowScores, BaseEstimator):
         losses = check_losses(as_array(z), n_rows(X), "z")
         outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
         return self._fit(outputs, losses, losses, "losses")
-
-    def tau_rule(self, tau: float, alpha: float) -> FlagRule:
-        """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
-
-        See `locuscore.tau_rule`.
-        """
-        check_is_fitted(self)
-        return tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
-
-    def certify(
-        self,
-        tau: float,
-        eta: float,
-        delta: float,
-        X: Rows | None = None,
-        y: ArrayLike | None = None,
-        *,
-        of: Score | None = None,
-        reference: Rows | None = None,
-        starts: Sequence[float] | None = None,
-        allow_rows_used_in_fit: bool = False,
-    ) -> FlagRule:
-        """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
-
-        Without X and y the calibration rows D2 certify, on the raw tail probability
-        ``P(Z > tau | x)`` of the loss model. That is valid because this score is a function of D1
-        alone: given D1, the rows of D2 are fresh for it. It needs D2 independent of D1 and of new
-        rows, and is broken by a tau, eta or delta read off D2's losses, and by several calls that
-        each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
-        are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
-        score of this estimator. `reference` (unlabelled rows) and `starts` are those of
-        `certify_threshold`. Without fresh rows and `reference`, the tails of `reference_signals_`
-        serve as one if more than a twentieth of them are equal, like the score a function of D1.
-
-        Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
-        make a heuristic rule, since they prove nothing.
-        """
-        check_is_fitted(self)
-        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
-        other = None if reference is None else as_array(self.scores(reference, chosen))
-        if (X is None) != (y is None):
-            raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
-        if X is not None and y is not None:
-            if chosen.alpha is not None:
-                self._warn_if_too_few(chosen.alpha)
-            values, z = self._scores_and_losses(X, y, chosen)
-        elif not hasattr(self, "calibration_losses_"):
-            raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
-        else:
-            model, z = self.loss_model_, self.calibration_losses_
-            values = chosen.before_calibration(model, self.calibration_signals_)
-            check_reference(self.used_rows_, self.schema_, reference)
-            known = chosen.before_calibration(model, self.reference_signals_)
-            other = known if other is None and ties_heavily(known) else other
-        rule = certify_threshold(
-            values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
-        )
-        if X is None or y is None or self.used_rows_ is None:
-            return rule
-        reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
-        found = reuse.verdict
-        check_fresh(found, allow_rows_used_in_fit)
-        return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
 
     def _resolve(self) -> None:
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors

@@ -19,17 +19,12 @@ from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._laws.loss_model import LossModel
 from locuscore._laws.scores import ProbabilityScore, Score, evaluate
 from locuscore._protocols import Calibration, FloatArray, GammaModel, LossEngine, Rows
-from locuscore._rules.route import Routing, route_by_cost
-from locuscore._rules.rule import FlagRule, check_rule
 from locuscore._shared.checks import (
     LocusWarning,
     check_alpha,
-    check_same_order,
-    check_targets,
     check_tau,
-    one_tau,
 )
-from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows, numbered
+from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,34 +154,6 @@ class RowScores:
         scores = [ProbabilityScore(float(value)) for value in np.atleast_1d(taus)]
         return self._per_row(X, scores, taus.ndim, numbered("probability", taus))
 
-    def route_by_cost(
-        self,
-        X: Rows,
-        tau: float,
-        review_cost: ArrayLike,
-        exceedance_cost: ArrayLike,
-        *,
-        X_val: Rows | None = None,
-        y_val: ArrayLike | None = None,
-        delta: float = 0.05,
-    ) -> Routing:
-        """Review the rows that are expected to cost more if accepted, by `probability`.
-
-        Accept exactly when ``probability(X, tau) * exceedance_cost <= review_cost``. Costs are
-        numbers or one each per row. With labelled rows `X_val`, `y_val` that had no part in
-        `fit`, the result has an exact interval for the share above tau among the accepted. See
-        `locuscore.route_by_cost`.
-        """
-        if (X_val is None) != (y_val is None):
-            raise ValueError("route_by_cost needs both X_val and y_val, or neither.")
-        tau = one_tau(tau)
-        labelled: dict[str, Any] = {}
-        if X_val is not None and y_val is not None:
-            p_cal, z_cal = self._scores_and_losses(X_val, y_val, ProbabilityScore(tau))
-            labelled = {"probability_cal": p_cal, "losses_cal": z_cal, "tau": tau, "delta": delta}
-        p = as_array(self.probability(X, tau))
-        return route_by_cost(p, review_cost, exceedance_cost, **labelled)
-
     def loss_dist(self, X: Rows) -> LossDistribution:
         """Predictive law of the loss at each row, before calibration: a function of D1 alone.
 
@@ -232,12 +199,6 @@ class RowScores:
             entries = None if reads is None else reads(outputs.X)
             yield RowBlock(start, outputs, S, entries, self)
 
-    def accepts(self, X: Rows, rule: FlagRule) -> Any:
-        """Whether the rule accepts each row; its score is computed here, so it is the right one."""
-        check_rule(rule)
-        values = as_array(self.scores(X, rule.score))
-        return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
-
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
         if reset:
             self.__dict__.pop(
@@ -260,23 +221,6 @@ class RowScores:
 
     def _losses(self, outputs: Outputs, y: ArrayLike) -> FloatArray:
         return self.support_.check(realised_losses(self.loss_, outputs, y))
-
-    def _scores_and_losses(
-        self, X: Rows, y: ArrayLike, score: Score
-    ) -> tuple[FloatArray, FloatArray]:
-        """One score and the loss of each labelled row, for which the predictor is asked once."""
-        check_is_fitted(self)
-        check_predictor(self.predictor_)
-        X = self._check_rows(X)
-        check_same_order(X=X, y=y)
-        targets = check_targets(as_array(y), n_rows(X))
-        values, z = np.empty((n_rows(X), 1)), np.empty(n_rows(X))
-        with unseen_said_once(self.schema_, X):
-            for block in self.blocks(X):
-                self._evaluate(block, [score], values)
-                at = slice(block.start, block.start + len(block))
-                z[at] = block.losses(targets[at])
-        return values[:, 0], z
 
     def _per_row(self, X: Rows, scores: Sequence[Score], ndim: int, names: Sequence[str]) -> Any:
         """Evaluate scores over all blocks, one column each; only the first where `ndim` is 0."""

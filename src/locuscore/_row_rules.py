@@ -1,0 +1,144 @@
+"""Which rules a fitted Locus makes, and how it applies them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.unseen import unseen_said_once
+from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
+from locuscore._laws.scores import ProbabilityScore, Score, check_score
+from locuscore._protocols import FloatArray, Rows
+from locuscore._row_scores import RowScores
+from locuscore._rules.certify import certify_threshold
+from locuscore._rules.route import Routing, route_by_cost
+from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
+from locuscore._rules.thresholds import ties_heavily
+from locuscore._shared.checks import check_same_order, check_targets, one_alpha, one_tau
+from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows
+
+
+class RowRules(RowScores):
+    """The methods of `Locus` that make rules and apply them."""
+
+    calibration_signals_: FloatArray
+    calibration_losses_: FloatArray
+    reference_signals_: FloatArray
+    used_rows_: UsedRows | None
+
+    def tau_rule(self, tau: float, alpha: float) -> FlagRule:
+        """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
+
+        See `locuscore.tau_rule`.
+        """
+        check_is_fitted(self)
+        return tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
+
+    def certify(
+        self,
+        tau: float,
+        eta: float,
+        delta: float,
+        X: Rows | None = None,
+        y: ArrayLike | None = None,
+        *,
+        of: Score | None = None,
+        reference: Rows | None = None,
+        starts: Sequence[float] | None = None,
+        allow_rows_used_in_fit: bool = False,
+    ) -> FlagRule:
+        """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
+
+        Without X and y the calibration rows D2 certify, on the raw tail probability
+        ``P(Z > tau | x)`` of the loss model. That is valid because this score is a function of D1
+        alone: given D1, the rows of D2 are fresh for it. It needs D2 independent of D1 and of new
+        rows, and is broken by a tau, eta or delta read off D2's losses, and by several calls that
+        each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
+        are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
+        score of this estimator. `reference` (unlabelled rows) and `starts` are those of
+        `certify_threshold`. Without fresh rows and `reference`, the tails of `reference_signals_`
+        serve as one if more than a twentieth of them are equal, like the score a function of D1.
+
+        Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
+        make a heuristic rule, since they prove nothing.
+        """
+        check_is_fitted(self)
+        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
+        other = None if reference is None else as_array(self.scores(reference, chosen))
+        if (X is None) != (y is None):
+            raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
+        if X is not None and y is not None:
+            if chosen.alpha is not None:
+                self._warn_if_too_few(chosen.alpha)
+            values, z = self._scores_and_losses(X, y, chosen)
+        elif not hasattr(self, "calibration_losses_"):
+            raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
+        else:
+            model, z = self.loss_model_, self.calibration_losses_
+            values = chosen.before_calibration(model, self.calibration_signals_)
+            check_reference(self.used_rows_, self.schema_, reference)
+            known = chosen.before_calibration(model, self.reference_signals_)
+            other = known if other is None and ties_heavily(known) else other
+        rule = certify_threshold(
+            values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
+        )
+        if X is None or y is None or self.used_rows_ is None:
+            return rule
+        reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
+        found = reuse.verdict
+        check_fresh(found, allow_rows_used_in_fit)
+        return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
+
+    def accepts(self, X: Rows, rule: FlagRule) -> Any:
+        """Whether the rule accepts each row; its score is computed here, so it is the right one."""
+        check_rule(rule)
+        values = as_array(self.scores(X, rule.score))
+        return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
+
+    def route_by_cost(
+        self,
+        X: Rows,
+        tau: float,
+        review_cost: ArrayLike,
+        exceedance_cost: ArrayLike,
+        *,
+        X_val: Rows | None = None,
+        y_val: ArrayLike | None = None,
+        delta: float = 0.05,
+    ) -> Routing:
+        """Review the rows that are expected to cost more if accepted, by `probability`.
+
+        Accept exactly when ``probability(X, tau) * exceedance_cost <= review_cost``. Costs are
+        numbers or one each per row. With labelled rows `X_val`, `y_val` that had no part in
+        `fit`, the result has an exact interval for the share above tau among the accepted. See
+        `locuscore.route_by_cost`.
+        """
+        if (X_val is None) != (y_val is None):
+            raise ValueError("route_by_cost needs both X_val and y_val, or neither.")
+        tau = one_tau(tau)
+        labelled: dict[str, Any] = {}
+        if X_val is not None and y_val is not None:
+            p_cal, z_cal = self._scores_and_losses(X_val, y_val, ProbabilityScore(tau))
+            labelled = {"probability_cal": p_cal, "losses_cal": z_cal, "tau": tau, "delta": delta}
+        p = as_array(self.probability(X, tau))
+        return route_by_cost(p, review_cost, exceedance_cost, **labelled)
+
+    def _scores_and_losses(
+        self, X: Rows, y: ArrayLike, score: Score
+    ) -> tuple[FloatArray, FloatArray]:
+        """One score and the loss of each labelled row, for which the predictor is asked once."""
+        check_is_fitted(self)
+        check_predictor(self.predictor_)
+        X = self._check_rows(X)
+        check_same_order(X=X, y=y)
+        targets = check_targets(as_array(y), n_rows(X))
+        values, z = np.empty((n_rows(X), 1)), np.empty(n_rows(X))
+        with unseen_said_once(self.schema_, X):
+            for block in self.blocks(X):
+                self._evaluate(block, [score], values)
+                at = slice(block.start, block.start + len(block))
+                z[at] = block.losses(targets[at])
+        return values[:, 0], z
