@@ -13,9 +13,9 @@ from locuscore._inputs.unseen import collected_unseen
 from locuscore._inputs.used_rows import Reuse
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
-from locuscore._laws.scores import Score
+from locuscore._laws.scores import RowLaws, Score
 from locuscore._locus import Locus
-from locuscore._row_scores import RowBlock, RowLaws
+from locuscore._row_scores import RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
     ExceedanceCertificate,

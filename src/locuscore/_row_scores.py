@@ -17,7 +17,7 @@ from locuscore._inputs.signals import Signals
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._laws.loss_model import LossModel
-from locuscore._laws.scores import ProbabilityScore, Score, evaluate
+from locuscore._laws.scores import ProbabilityScore, RowLaws, Score
 from locuscore._protocols import Calibration, FloatArray, GammaModel, LossEngine, Rows
 from locuscore._shared.checks import (
     LocusWarning,
@@ -25,24 +25,6 @@ from locuscore._shared.checks import (
     check_tau,
 )
 from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
-
-
-@dataclass(frozen=True, eq=False)
-class RowLaws:
-    """Predictive laws of a few rows of a `RowBlock`, and their calibration.
-
-    `rows` is the place of the rows in the block and `law` their laws before calibration, as
-    `Locus.loss_dist` gives them.
-    """
-
-    rows: slice
-    law: LossDistribution
-    calibration: Calibration
-    entries: np.ndarray | None  # of these rows
-
-    def scores(self, scores: Sequence[Score]) -> FloatArray:
-        """Several scores of the rows, one column each."""
-        return evaluate(scores, self.law, self.calibration, self.entries)
 
 
 @dataclass(frozen=True, eq=False)

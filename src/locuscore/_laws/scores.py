@@ -50,19 +50,16 @@ class Score:
         return OtherScore(name)
 
     @classmethod
-    def columns(
-        cls,
-        at: FloatArray,
-        law: LossDistribution,
-        calibration: Calibration,
-        rows: np.ndarray | None,
-    ) -> FloatArray:
+    def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
         """Scores of this class at m values of alpha or tau, (n, m), in one pass over the laws."""
         raise TypeError(f"{cls.__name__} has no values of its own.")
 
     def value(self) -> float:
         """The alpha or tau of a score that a `Locus` can compute."""
-        raise ValueError(f"a Locus cannot compute {self}; pass its values to rule.accepts.")
+        at = self.tau if self.alpha is None else self.alpha
+        if at is None:
+            raise ValueError(f"a Locus cannot compute {self}; pass its values to rule.accepts.")
+        return at
 
     def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
         """Scores at rows given by their signals, for those that are functions of D1 alone."""
@@ -107,20 +104,10 @@ class BoundScore(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", one_alpha(self.alpha))
 
-    def value(self) -> float:
-        """Its alpha."""
-        return self.alpha
-
     @classmethod
-    def columns(
-        cls,
-        at: FloatArray,
-        law: LossDistribution,
-        calibration: Calibration,
-        rows: np.ndarray | None,
-    ) -> FloatArray:
+    def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
         """Bounds at m alphas; all levels of a row are inverted together."""
-        return law.isf(np.atleast_2d(calibration.level(at, rows)))
+        return laws.law.isf(np.atleast_2d(laws.calibration.level(at, laws.entries)))
 
     def __str__(self) -> str:
         return f"loss bound at alpha = {self.alpha:g}"
@@ -135,10 +122,6 @@ class _AtTau(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "tau", one_tau(self.tau))
 
-    def value(self) -> float:
-        """Its tau."""
-        return self.tau
-
 
 @dataclass(frozen=True)
 class ExceedanceScore(_AtTau):
@@ -147,17 +130,11 @@ class ExceedanceScore(_AtTau):
     kind = "exceedance"
 
     @classmethod
-    def columns(
-        cls,
-        at: FloatArray,
-        law: LossDistribution,
-        calibration: Calibration,
-        rows: np.ndarray | None,
-    ) -> FloatArray:
+    def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
         """Exceedances at m taus."""
-        values = calibration.smallest_alpha(law.sf(at[None, :]), rows)
+        values = laws.calibration.smallest_alpha(laws.law.sf(at[None, :]), laws.entries)
         # No loss exceeds the top of its support, however few rows there are.
-        return np.where(at >= law.support.high, 0.0, values)
+        return np.where(at >= laws.law.support.high, 0.0, values)
 
     def rule_alpha(self, threshold: float) -> float | None:
         """The threshold itself: accepting up to it is accepting where the bound fits."""
@@ -174,15 +151,9 @@ class TailScore(_AtTau):
     kind = "tail"
 
     @classmethod
-    def columns(
-        cls,
-        at: FloatArray,
-        law: LossDistribution,
-        calibration: Calibration,
-        rows: np.ndarray | None,
-    ) -> FloatArray:
+    def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
         """Tail probabilities at m taus."""
-        return law.sf(at[None, :])
+        return laws.law.sf(at[None, :])
 
     def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
         """The same, which needs no calibration."""
@@ -197,15 +168,9 @@ class ProbabilityScore(_AtTau):
     """``P(Z > tau | x)`` as estimated: draws averaged whatever gamma is. No rule thresholds it."""
 
     @classmethod
-    def columns(
-        cls,
-        at: FloatArray,
-        law: LossDistribution,
-        calibration: Calibration,
-        rows: np.ndarray | None,
-    ) -> FloatArray:
+    def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
         """Probabilities at m taus."""
-        return law.estimate().sf(at[None, :])
+        return laws.law.estimate().sf(at[None, :])
 
 
 @dataclass(frozen=True)
@@ -246,21 +211,28 @@ def check_score(of: Any) -> Score:
     return of
 
 
-def evaluate(
-    scores: Sequence[Score],
-    law: LossDistribution,
-    calibration: Calibration,
-    rows: np.ndarray | None,
-) -> FloatArray:
-    """Several scores of n rows, one column each; those of one class are evaluated together."""
-    by_class: dict[type[Score], list[int]] = {}
-    for j, score in enumerate(scores):
-        by_class.setdefault(type(score), []).append(j)
-    out = np.empty((len(law), len(scores)))
-    for kind, places in by_class.items():
-        at = np.array([scores[j].value() for j in places])
-        columns = kind.columns(at, law, calibration, rows)
-        if len(by_class) == 1:
-            return columns  # all in their order: there is nothing to copy
-        out[:, places] = columns
-    return out
+@dataclass(frozen=True, eq=False)
+class RowLaws:
+    """The laws of some rows with their calibration: all that a score is evaluated on.
+
+    `law` is what `Locus.loss_dist` gives, before calibration; `entries` is what calibration reads
+    of each row, None where it treats all alike; `rows` is their place in a `RowBlock`.
+    """
+
+    rows: slice
+    law: LossDistribution
+    calibration: Calibration
+    entries: np.ndarray | None
+
+    def scores(self, scores: Sequence[Score]) -> FloatArray:
+        """Several scores of n rows, one column each; those of one class are evaluated together."""
+        by_class: dict[type[Score], list[int]] = {}
+        for j, score in enumerate(scores):
+            by_class.setdefault(type(score), []).append(j)
+        out = np.empty((len(self.law), len(scores)))
+        for kind, places in by_class.items():
+            columns = kind.columns(np.array([scores[j].value() for j in places]), self)
+            if len(by_class) == 1:
+                return columns  # all in their order: there is nothing to copy
+            out[:, places] = columns
+        return out
