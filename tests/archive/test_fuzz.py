@@ -120,7 +120,7 @@ def test_random_changes_find_a_missing_check(server, forest):
 
 
 def test_the_long_run_tries_every_target_alike():
-    from fuzz_archives import steps
+    from benchmarks.costs.fuzz_archives import steps
 
     tried = {name: [] for name in TARGETS}
     for name, seeds in steps(20_000):
@@ -131,13 +131,13 @@ def test_the_long_run_tries_every_target_alike():
 
 
 def test_its_page_counts_and_names_what_broke():
-    from fuzz_archives import page
+    from benchmarks.costs.fuzz_archives import section
 
     counts = {
         "one": Counter({Outcome.REFUSED: 3, Outcome.SIGNAL: 1}),
         "two": Counter({Outcome.SAME: 2000}),
     }
-    text = page(counts, ["signal: --target 'one' --seed 7"])
+    text = section(counts, ["signal: --target 'one' --seed 7"])
     assert "| one | 4 | 3 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |\n" in text
     assert "| **all** | 2,004 | 3 | 2,000 | 0 | 0 | 0 | 1 | 0 | 0 |\n" in text
     assert text.endswith("* signal: --target 'one' --seed 7\n")
