@@ -39,7 +39,7 @@ careful = Locus(predictor, gamma=KNNGamma(k=50), **settings).fit(X, y)
 
 first, second = np.linspace(-4, 4, 60), np.linspace(-2.6, 2.6, 50)
 mesh = np.column_stack([a.ravel() for a in np.meshgrid(first, second)])
-gamma = careful.gamma_.predict(careful.signals_(mesh)).reshape(len(second), len(first))
+gamma = careful.gamma_.predict(careful.row_signals(mesh)).reshape(len(second), len(first))
 ratio = careful.loss_bound(mesh, alpha=0.1) / plain.loss_bound(mesh, alpha=0.1)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")

@@ -80,7 +80,7 @@ def prepare(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     y = (y - y[train].mean()) / y[train].std()
     g = RandomForestRegressor(300, n_jobs=-1, random_state=seed).fit(X[train], y[train])
     wrapped = Locus(g, engine=Scale(), random_state=0).fit(X[rest[:50]], y[rest[:50]])
-    return wrapped.signals_(X[rest]), y[rest], int(0.8 * n) - len(train), X.shape[1]
+    return wrapped.row_signals(X[rest]), y[rest], int(0.8 * n) - len(train), X.shape[1]
 
 
 def evaluate(locus: Locus, S: np.ndarray, y: np.ndarray, n: int) -> Record:

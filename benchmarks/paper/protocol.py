@@ -125,7 +125,7 @@ def make_task(
     listener = Locus(g, engine=Scale(), random_state=0).fit(X[few], y[few])
 
     def part(rows: np.ndarray) -> Part:
-        own = listener.signals_(X[rows])[:, X.shape[1] :]
+        own = listener.row_signals(X[rows])[:, X.shape[1] :]
         return Part(X[rows], own, y[rows], np.abs(own[:, 0] - y[rows]))
 
     shuffled = np.random.default_rng((seed, 1)).permutation(len(calibration))

@@ -147,7 +147,11 @@ class RowScores:
         if not n_rows(X):
             raise ValueError("loss_dist needs at least one row; got an empty X.")
         with unseen_said_once(self.schema_, X):
-            return self.loss_model_.dist(np.vstack([block.signals for block in self.blocks(X)]))
+            return self.loss_model_.dist(self.row_signals(X))
+
+    def row_signals(self, X: Rows) -> FloatArray:
+        """The float matrix (n, d) that the engine sees of rows: x, and what the predictor says."""
+        return np.vstack([block.signals for block in self.blocks(X)])
 
     def scores(self, X: Rows, score: Score) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.

@@ -419,10 +419,7 @@ def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
     X, y = rows(400, 4)
     locus = Locus(lambda X: X[:, 0], engine=AdditiveEngine(), random_state=0).fit(X, y)
     background, chosen = X[:16], X[100:120]
-    S, B = (
-        locus.signals_(locus.signals_.outputs(locus.predictor_, part))
-        for part in (chosen, background)
-    )
+    S, B = (locus.row_signals(part) for part in (chosen, background))
 
     def log_bound(signals):
         return np.log(locus.loss_model_.dist(signals).isf(0.2))
@@ -444,7 +441,7 @@ def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
 
 
 def test_attributions_of_a_forest_add_up_and_average_over_orders(locus, labelled):
-    S = locus.signals_(locus.signals_.outputs(locus.predictor_, labelled[0]))
+    S = locus.row_signals(labelled[0])
 
     def log_bound(signals):
         return np.log(locus.loss_model_.dist(signals).isf(0.1))

@@ -18,11 +18,7 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     rule, calibration = scorer.rule, scorer.locus.calibration_
     sentences = []
     for alpha in scorer.alphas:
-        text = (
-            f"Bound at alpha = {alpha:g}: over new rows exchangeable with the {calibration.n:,} "
-            f"calibration rows, the loss exceeds its bound for at most {percent(alpha)} of rows, "
-            "on average over the draw of those calibration rows (Theorem 1)."
-        )
+        text = calibration.sentence([alpha])
         trouble = calibration.too_few(alpha, scorer.locus.support_.high)
         if trouble is not None:
             text += f" But {trouble}"
@@ -80,7 +76,9 @@ def coverage(calibration: Calibration, alpha: float, n: int, covered: int) -> di
     """Whether the share of test rows within their bound is what a valid calibration would show."""
     law = calibration.coverage_law(alpha, n)
     rate = covered / n
-    if law is None:
+    if law is None and calibration.too_few(alpha) is None:  # not every calibration has a law
+        low, high, expected, p_value, agrees = 0.0, 1.0, 1.0 - alpha, 1.0, True
+    elif law is None:
         low = high = expected = p_value = 1.0
         agrees = covered == n
     else:
@@ -124,6 +122,8 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
             ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
             "largest loss there can be."
         )
+    if c["low"] == 0.0 and c["high"] == 1.0:
+        return text + f"; at least {exact_percent(c['expected'])} are promised on average."
     between = f"between {exact_percent(c['low'])} and {exact_percent(c['high'])}"
     if c["agrees"]:
         return f"{text}. This agrees with the guarantee: 95 of 100 valid splits fall {between}."
