@@ -1,13 +1,12 @@
 """Rows used twice: digests of the rows of D1 and D2, and an exact test whether others are new.
 
 New rows repeat rows of D1 as often as the rows of D2 do: given D1, both are draws from the same
-distribution. So the share of a batch found in D1 is compared with the share of D2 found there, by
-Fisher's exact test, which needs no known rate. In the same way the share found in D2 is compared
-with the share of D1 found there, which notices rows of D2. The two cannot be pooled: the more rows
-one looks among, the more repeats there are, so the share found in D1 and D2 together must not be
-compared with D2's share in D1. A row of `fit` that comes several times counts once. That can only
-raise the p-value, so a batch is not refused for repeating rows, and memory does not grow with a
-stream.
+distribution. So Fisher's exact test, which needs no known rate, compares the share of a batch found
+in D1 with the share of D2 found there. In the same way it compares the share found in D2 with the
+share of D1 found there, to recognise rows of D2. The two cannot be pooled: a search among more rows
+finds more repeats, so the share found in D1 and D2 together must not be compared with D2's share in
+D1. A row of `fit` that occurs several times counts once. That can only raise the p-value, so a
+batch is not refused for repeating its own rows, and memory does not grow with a stream.
 """
 
 import warnings
