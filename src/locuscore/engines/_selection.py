@@ -64,12 +64,13 @@ def select_engine(
 ) -> EngineSelection:
     """Compare engines on rows they were not fitted on; the smallest CRPS wins.
 
-    All candidates see the same folds. The CRPS judges the whole law. The pinball loss judges the
-    bound at `alpha` as `Locus` would give it: calibrated, here on the left-out fold itself, which
-    is one number for hundreds of rows. A candidate that raises is reported and left out.
+    All candidates see the same folds. The CRPS judges the whole distribution. The pinball loss
+    judges the bound at `alpha` as `Locus` would give it: calibrated, here on the held-out fold
+    itself, which learns one number from hundreds of rows. A candidate that raises an error is
+    reported and left out.
 
-    Give it D1 only. Whatever is chosen there, the engine and its laws are functions of D1, so the
-    rows of D2 are exchangeable with new ones under them and Theorem 1 holds unchanged.
+    Pass only D1. Whatever is chosen there, the engine is a function of D1, so the rows of D2 stay
+    exchangeable with new ones and Theorem 1 holds unchanged.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ class Auto(BaseEstimator):
 
 
 def _default_candidates() -> dict[str, Any]:
-    """Engines with many draws, so that `gamma` works whichever wins; docs/engines.md says why."""
+    """Engines with several draws, so that `gamma` works whichever wins; see docs/engines.md."""
     forest, grid, scale = Forest(), QuantileGrid(), Scale()
     return {
         "Forest": forest,
