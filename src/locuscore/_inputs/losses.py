@@ -56,7 +56,9 @@ def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
         raise ValueError(f"a cost matrix is square and finite; got {matrix!r}.")
     if classes is not None and len(classes) != len(costs):
-        raise ValueError(f"the cost matrix has {len(costs)} classes, but `classes` {len(classes)}.")
+        raise ValueError(
+            f"the cost matrix has {len(costs)} classes, but `classes` has {len(classes)} names."
+        )
     return Loss(
         "cost",
         partial(_cost, costs=costs),

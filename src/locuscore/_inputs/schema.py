@@ -146,7 +146,7 @@ class Schema:
     def _check_array(self, X: Rows) -> None:
         if self.kind != "array":
             raise TypeError(
-                f"fit has seen a frame, but this is an array without names; pass a frame with the "
+                f"fit was given a frame, but this is an array without names; pass a frame with the "
                 f"columns {list(self.names)}."
             )
         if X.shape[1] != len(self.names):

@@ -67,7 +67,7 @@ class Signals:
             raise BadRowsError(
                 f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
                 bad,
-                "a prediction that is no number has no loss to bound. Leave those rows out.",
+                "such a prediction has no loss to bound. Leave those rows out.",
             )
         return values
 

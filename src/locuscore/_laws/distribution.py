@@ -167,7 +167,7 @@ class LossDistribution:
         """Return levels as (m,), shared by all rows, or (n, m), told by their shape."""
         full, given = self._per_row(level), np.asarray(level, dtype=np.float64)
         if not np.all((given >= 0) & (given <= 1)):
-            raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
+            raise ValueError("levels must be probabilities from 0 to 1; some are outside or NaN.")
         # One set for all rows is looked up, sorted and checked once.
         is_shared = given.ndim == 0 or given.shape[0] == 1
         return given.reshape(-1) if is_shared else full

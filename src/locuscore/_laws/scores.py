@@ -64,7 +64,7 @@ class Score:
     def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
         """Scores at rows given by their signals, for those that are functions of D1 alone."""
         raise ValueError(
-            f"the {self} has its level from the calibration rows, so they cannot certify it; "
+            f"the {self} takes its level from the calibration rows, so they cannot certify it; "
             "leave `of` out to certify the raw tail probability, or pass fresh X and y."
         )
 

@@ -240,7 +240,7 @@ def _fold_scores(fold: Fold, z: FloatArray, alpha: float) -> tuple[FloatArray, F
     """CRPS of each row, and the pinball loss of its bound, calibrated on the fold."""
     tails = fold.law.tail(z)
     if np.isnan(tails).any():
-        raise ValueError("the laws are not numbers on the left-out rows")
+        raise ValueError("the distributions have NaN on the held-out rows")
     # A fold too small for alpha takes its smallest tail, where Locus would give an infinite bound.
     level = calibrated_level(np.sort(tails), alpha) or float(tails.min())
     bound = fold.law.isf(level)
