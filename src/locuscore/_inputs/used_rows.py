@@ -97,7 +97,7 @@ class UsedRows:
 
 
 def check_fresh(verdict: "Verdict", allow: bool) -> None:
-    """Raise if the certifying rows were used to fit, unless it is allowed; warn if they may be."""
+    """Raise if the certifying rows were used to fit, unless allowed; warn if they may have been."""
     if verdict.outcome == "used" and not allow:
         raise ValueError(f"{verdict.sentence} {HOW_TO_ALLOW}")
     if verdict.outcome != "fresh":
@@ -147,7 +147,7 @@ class Reuse:
         self.labelled = used.labelled.no_repeats() if labels == used.labels else None
 
     def add(self, X: Rows, labels: np.ndarray | None) -> Self:
-        """See further rows, with their labels where these are of the kind that `fit` had."""
+        """Add rows, with their labels if these are of the kind that `fit` had."""
         if n_rows(X):
             known = labels if self.labelled is not None else None
             inputs, labelled = row_digests(X, known, self._types, self.used.salt)
@@ -158,7 +158,7 @@ class Reuse:
 
     @property
     def verdict(self) -> "Verdict":
-        """What follows for the rows seen so far."""
+        """The verdict on the rows added so far."""
         first = self.inputs if self.labelled is None else self.labelled
         is_used = self.labelled is not None and self.labelled.p_value < SMALLEST_P
         is_suspect = not is_used and self.inputs.p_value < SMALLEST_P

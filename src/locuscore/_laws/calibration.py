@@ -104,7 +104,7 @@ def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MarginalCalibration:
-    """One heap of exchangeable rows: the same level for every row (Theorem 1).
+    """All rows are exchangeable, so every row has the same level (Theorem 1).
 
     `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
     """
