@@ -2,16 +2,16 @@
 Where a model fails, and what variance cannot see
 =================================================
 
-The paper's Figure 1. A line and k nearest neighbours predict the same target. The spread of the
-target is the same for both, so no estimate of it can tell which of them fails where. The bound on
-the *loss* can: it is about this predictor, in the units of its errors.
+This is the paper's Figure 1. A line and k nearest neighbours predict the same target. The spread of
+the target is the same for both, so no estimate of it can tell which predictor fails where. The
+bound on the *loss* can, because it is about one predictor, in the units of its errors.
 """
 
 # %%
 # The data
 # --------
-# One input, a curved mean, and noise that is large on the left only. Because the data are
-# simulated, the truth is known and can be drawn beside the bound.
+# There is one input, a curved mean, and noise that is large only on the left. Because the data are
+# simulated, the truth is known and can be drawn next to the bound.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,8 +76,8 @@ for row, letter in zip(axes, "abcd", strict=True):
 plt.show()
 
 # %%
-# What to see
-# -----------
+# What the picture shows
+# ----------------------
 # The line misses the wave. Around ``x = 0.5`` the noise is smallest, and yet the line is wrong: its
 # bound is high there and its predictions are flagged. The neighbours fail only where the target is
-# noisy. Row (b) is the same for both, and cannot tell.
+# noisy. Row (b) is the same for both predictors, so it cannot show the difference.

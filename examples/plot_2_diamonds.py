@@ -2,15 +2,15 @@
 Diamond prices, in dollars
 ==========================
 
-A random forest predicts what a diamond costs. By how many dollars can it be wrong on *this* stone,
-and on which stones may we act on its price?
+A random forest predicts the price of a diamond. By how many dollars can it be wrong on *this*
+stone, and on which stones can we act on its price?
 """
 
 # %%
 # Three separate parts
 # --------------------
-# Rows that train the forest, labelled rows for ``Locus``, and new rows. The frame goes to the
-# forest as it is, ordered categories included.
+# The data are split into rows that train the forest, labelled rows for ``Locus``, and new rows. The
+# frame goes to the forest as it is, ordered categories included.
 
 import matplotlib.pyplot as plt
 from sklearn.compose import make_column_transformer
@@ -36,7 +36,7 @@ g = make_pipeline(encode, RandomForestRegressor(60, random_state=0)).fit(X_train
 # %%
 # A bound for every stone
 # -----------------------
-# At most one error in ten exceeds its bound.
+# For a new stone, the chance that the error exceeds its bound is at most one in ten.
 
 locus = Locus(g, loss="absolute", random_state=0).fit(X_cal, y_cal)
 bound = locus.loss_bound(X_new, alpha=0.1)
@@ -49,7 +49,7 @@ print(table.head(6).to_string(index=False))
 
 # %%
 # Each point below is one stone. Left of the vertical line the bound is at most 500 dollars, and we
-# act on the price. Up there, above the horizontal line, are the stones where that was a mistake.
+# act on the price. The stones there that lie above the horizontal line are our mistakes.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 plots.bound_against_loss(errors, bound, alpha=0.1, tau=500, unit="dollars", log=True, ax=left)
@@ -58,7 +58,7 @@ plots.bound_distribution(bound, alpha=0.1, tau=500, unit="dollars", log=True, ax
 # %%
 # Is it right for small and for large bounds, and for every cut?
 # ---------------------------------------------------------------
-# The guarantee is about all stones together. These pictures show how evenly it is spread; the
+# The guarantee is about all stones together. These pictures show how evenly coverage is spread; the
 # intervals are exact.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")

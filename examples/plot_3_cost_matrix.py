@@ -3,7 +3,7 @@ A classifier with a cost matrix
 ===============================
 
 Not all mistakes cost the same. A classifier looks for a rare fault: a false alarm costs 10 dollars,
-a missed fault 500. Which of its answers may we act on without a second look?
+a missed fault 500. Which of its answers can we act on without a second look?
 """
 
 # %%
@@ -27,9 +27,9 @@ classifier = RandomForestClassifier(100, random_state=0).fit(X_train, y_train)
 # %%
 # The loss is the cost of the answer
 # ----------------------------------
-# Rows are the true class, columns the predicted one. The bound takes the values of the matrix only:
+# Rows are the true class, columns the predicted one. The bound takes only the values of the matrix:
 # 0, 10 or 500 dollars. For ranking, ``exceedance`` is finer: the smallest alpha at which the bound
-# is at most 10 dollars, that is, at which a missed fault is ruled out.
+# is at most 10 dollars, so that a missed fault is excluded at that level.
 
 locus = Locus(classifier, loss=cost([[0, 10], [500, 0]]), random_state=0).fit(X_cal, y_cal)
 bound = locus.loss_bound(X_new, alpha=0.02)

@@ -2,15 +2,15 @@
 A column of predictions, without the model
 ==========================================
 
-Often the model is elsewhere: a vendor's score, last year's forecast, a spreadsheet. All there is is
+Often the model is elsewhere: a vendor's score, last year's forecast, a spreadsheet. All you have is
 a table with a column of predictions and, for some rows, the truth. That is enough.
 """
 
 # %%
 # A table as it comes
 # -------------------
-# Delivery times in minutes: promised by a system nobody can open, and measured. The system knows
-# the distance, but not that the old town is slow in the evening.
+# The table has delivery times in minutes, as promised by a closed system and as measured. The
+# system knows the distance, but not that the old town is slow in the evening.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,9 +33,9 @@ minutes = 10 + 4 * table["kilometres"] + slow * rng.gamma(4.0, 3.0, size=n) + no
 table["promised"] = 10 + 4 * table["kilometres"]
 
 # %%
-# Say which column it is
-# ----------------------
-# The first 5,000 deliveries have been measured. The column of predictions is a feature as well.
+# Name the column
+# ---------------
+# The first 5,000 deliveries have been measured. The column of predictions is used as a feature too.
 
 known, new = table.iloc[:5000], table.iloc[5000:]
 locus = Locus(prediction_column("promised"), random_state=0).fit(known, minutes.iloc[:5000])

@@ -2,9 +2,9 @@
 A certificate without a validation set
 ======================================
 
-The bound promises something about all rows together. To act on some of them one wants more: of the
+The bound promises something about all rows together. To act on some of them we want more: of the
 predictions we *accept*, at most 5 % may be wrong by more than 500 dollars. ``certify`` finds such a
-rule with the calibration rows alone; no label is set aside for it.
+rule with the calibration rows alone; no further labelled rows are set aside.
 """
 
 # %%
@@ -30,9 +30,9 @@ locus = Locus(g, random_state=0).fit(X_cal, y_cal)
 # %%
 # One call
 # --------
-# The score is the loss model's own probability of an error above 500 dollars. It depends on the
-# rows the model was fitted on (D1) and on nothing else, so the calibration rows (D2) are fresh
-# for it and can test thresholds. The card says what is promised, and under which assumptions.
+# The score is the loss model's own probability of an error above 500 dollars. It depends only on
+# the rows the model was fitted on (D1), so the calibration rows (D2) are new to it and can test
+# thresholds. The card says what is promised, and under which assumptions.
 
 rule = locus.certify(tau=500, eta=0.05, delta=0.1)
 print(rule)
@@ -40,7 +40,8 @@ print(rule)
 # %%
 # Did it hold?
 # ------------
-# New rows tell. In practice one never sees this; the certificate stands in for it.
+# New rows with labels show it. In practice these labels are missing, and the certificate takes
+# their place.
 
 accepted = locus.accepts(X_new, rule)
 errors = locus.losses(X_new, y_new)
@@ -51,8 +52,8 @@ print(
 )
 
 # %%
-# The picture shows every other threshold as well, on the new rows. At the certified one the dashed
-# curve is below ``eta``.
+# The picture shows all other thresholds as well, on the new rows. At the certified threshold the
+# dashed curve is below ``eta``.
 
 curve = operating_curve(locus.scores(X_new, rule.score), errors, tau=500)
 ax = plots.operating_by_threshold(

@@ -2,16 +2,16 @@
 Write an engine
 ===============
 
-An engine is a model of the loss: any object with ``fit(S, z)`` and ``predict_draws(S)``. Whatever
-it is, the bound is valid; a better one gives a sharper bound. Here is a whole engine: the losses
-of the nearest rows are the law of the loss.
+An engine is a model of the loss: any object with ``fit(S, z)`` and ``predict_draws(S)``. The bound
+is valid with every engine; a better engine gives a sharper bound. Here is a complete engine that
+uses the losses of the nearest rows as the distribution of the loss.
 """
 
 # %%
 # Two methods
 # -----------
-# ``S`` holds the signals, one row of floats per input; ``z`` the losses. The answer is a stack of
-# laws, here one step law per row with a tail beyond its largest point.
+# ``S`` holds the signals, one row of floats per input; ``z`` holds the losses. The result is a
+# stack of distributions, here one step function per row with a tail beyond its largest point.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,21 +50,21 @@ class Neighbours(BaseEstimator):
 
 
 # %%
-# Let the contract look at it
-# ---------------------------
-# Scale, ties, missing values, batches, copies, held-out rows: what is broken is named, with what to
-# do about it. No news is good news.
+# Check the contract
+# ------------------
+# The checks cover scale, ties, missing values, batches, copies and held-out rows. A failed check
+# says what is wrong and what to do about it. No output means that all checks passed.
 
 check_engine(Neighbours())
 
 # %%
 # Is it any good?
 # ---------------
-# On data with known truth: a line through a curved mean, whose errors are largest where the noise
-# is smallest. A smaller pinball loss is a sharper bound at the same coverage. Five features are
-# many for 50 neighbours, and two of them are noise: the bound is about evenly right from left to
-# right, and blunter than that of ``Scale``, which is sharp but uneven. Both are valid over all
-# rows.
+# We compare on data with known truth: a line through a curved mean, whose errors are largest where
+# the noise is smallest. A smaller pinball loss means a sharper bound at the same coverage. Five
+# features are many for 50 neighbours, and two of them are noise. So coverage with neighbours is
+# about the same for small and large bounds, but the bound is less sharp than that of ``Scale``,
+# whose coverage is uneven. Both are valid over all rows.
 
 data = GENERATORS["misfit"]
 X_cal, y_cal = data.sample(4000, rng=0)

@@ -2,8 +2,8 @@
 Choose an operating point
 =========================
 
-How much to accept is a decision, not a constant: a looser rule saves reviews and lets more bad
-predictions through. Look at all rules first, then choose; the bands stay valid after looking.
+How much to accept is a decision: a looser rule saves reviews and lets more bad predictions through.
+Look at all rules first, then choose; the bands stay valid after looking.
 """
 
 # %%
@@ -25,8 +25,8 @@ losses = locus.losses(X_val, y_val)
 # Which tolerance?
 # ----------------
 # The simple rule accepts where the bound at ``alpha`` is at most ``tau``. For every ``tau``, the
-# share that is accepted and yet bad is at most ``alpha`` on average (Theorem 3). How much is
-# accepted grows with ``tau``.
+# share of rows that are accepted and yet bad is at most ``alpha`` on average (Theorem 3). The
+# accepted share grows with ``tau``.
 
 bound = locus.loss_bound(X_val, alpha=0.1)
 ax = plots.operating_by_tau(losses, bound, alpha=0.1, tau=1.0)
@@ -36,8 +36,8 @@ ax.set_title("The rule: bound at most tau")
 # Which threshold, for one tolerance?
 # -----------------------------------
 # With ``tau`` given, rank the rows by their exceedance and choose where to stop.
-# ``operating_curve`` has a band that holds at all thresholds at once, so taking the last one
-# whose band is below 8 % is fair, although it was chosen by looking.
+# ``operating_curve`` has a band that holds at all thresholds at once. So it is valid to take the
+# last threshold whose band is below 8 %, although it was chosen by looking.
 
 curve = operating_curve(locus.exceedance(X_val, tau=1.0), losses, tau=1.0, delta=0.1)
 chosen = curve.threshold[curve.high <= 0.08].max()

@@ -2,8 +2,8 @@
 A promise for every group
 =========================
 
-One threshold for all can be fair on average and unfair to a group: it accepts too much where the
-predictor is poor. With one certified threshold per group, the promise holds in each of them.
+One threshold for all rows can be right on average and wrong for a group: it accepts too much where
+the predictor is poor. With one certified threshold per group, the promise holds in each group.
 """
 
 # %%
@@ -33,8 +33,8 @@ locus = Locus(g, random_state=0).fit(X_cal, y_cal)
 # %%
 # One rule, or one for each group
 # -------------------------------
-# In both cases: of the accepted prices at most 4 % are wrong by more than 500 dollars. The rules of
-# all groups are right together with confidence 0.9.
+# Both promise that at most 4 % of the accepted prices are wrong by more than 500 dollars. The
+# promises for all groups hold together with confidence 0.9.
 
 score = Score.tail(500)
 val, new = locus.scores(X_val, score), locus.scores(X_new, score)
@@ -57,10 +57,10 @@ for name in names:
 # %%
 # What happened on new rows
 # -------------------------
-# On the left the bound itself, group by group. On the right the promise of the two certificates:
-# a rule per group keeps every bar below the line. For the few stones of cut "Fair" no threshold
-# can be certified, so their rule accepts nothing, while the one rule for all lets bad prices
-# through.
+# The left picture shows the coverage of the bound, group by group. The right one shows the promise
+# of the two certificates: a rule per group keeps every bar below the line. For the few stones of
+# cut "Fair" no threshold can be certified, so their rule accepts nothing, while the one rule for
+# all lets bad prices through.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 plots.coverage_by_group(z_new, locus.loss_bound(X_new, 0.1), cut_new, alpha=0.1, ax=left)

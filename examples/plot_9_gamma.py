@@ -2,15 +2,15 @@
 More cautious where data are scarce
 ===================================
 
-Far from the rows it was fitted on, a model of the loss guesses. With ``gamma`` the bound there
-comes from a pessimistic envelope of the engine's draws, here twenty bootstrap copies of it: the
-scarcer the data, the more pessimistic. The guarantee over all rows stays the same.
+Far from the rows it was fitted on, a model of the loss can only guess. With ``gamma`` the bound
+comes from a pessimistic envelope of the engine's draws, here of twenty bootstrap copies. The
+scarcer the data, the more pessimistic the envelope. The guarantee over all rows stays the same.
 """
 
 # %%
 # Data in the middle
 # ------------------
-# Two features, most rows near the middle, few outside.
+# There are two features. Most rows lie near the middle, few outside.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,8 +34,8 @@ careful = Locus(predictor, gamma=KNNGamma(k=50), **settings).fit(X, y)
 # %%
 # Where, and by how much
 # ----------------------
-# On the left ``gamma``, the share of draws that are as pessimistic as the envelope or more: the
-# smaller, the more cautious. On the right how much larger the bound becomes.
+# The left picture shows ``gamma``, the share of draws that are at least as pessimistic as the
+# envelope: the smaller, the more cautious. The right one shows how much larger the bound becomes.
 
 first, second = np.linspace(-4, 4, 60), np.linspace(-2.6, 2.6, 50)
 mesh = np.column_stack([a.ravel() for a in np.meshgrid(first, second)])

@@ -38,10 +38,10 @@ MOST_REFERENCE_ROWS = 1_000
 class Locus(RowRules, BaseEstimator):
     """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
 
-    `fit` splits the labelled rows into D1 and D2, models the law of the loss on D1 and calibrates
-    it on D2. Then, over new rows exchangeable with those of D2, ``P(Z <= loss_bound(X, alpha)) >=
-    1 - alpha`` in finite samples, whatever the predictor, the engine and the data are (Theorem
-    1).
+    `fit` splits the labelled rows into D1 and D2, models the distribution of the loss on D1 and
+    calibrates it on D2. For new rows exchangeable with those of D2, ``P(Z <= loss_bound(X, alpha))
+    >= 1 - alpha`` then holds in finite samples, for every predictor, engine and data distribution
+    (Theorem 1).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Locus(RowRules, BaseEstimator):
         never fitted or changed here, and `clone` keeps it by reference. It must not have been
         trained on the rows given to `fit`. None if there are only logged losses (`fit_losses`).
     loss
-        None for ``"absolute"``, which `fit` refuses for a classifier unless it is asked for. Else
+        None means ``"absolute"``, but `fit` refuses None for a classifier. Otherwise
         ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
         ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
     engine
@@ -78,7 +78,7 @@ class Locus(RowRules, BaseEstimator):
     selection_
         How the engines compared on D1, for ``engine="auto"``; otherwise None.
     calibration_
-        What D2 taught: turns tails into a level per row (`MarginalCalibration`).
+        What was learned from D2: turns tails into a level per row (`MarginalCalibration`).
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
@@ -90,14 +90,14 @@ class Locus(RowRules, BaseEstimator):
     target_name_
         Name of the y given to `fit`, None where it has none.
     n_outputs_
-        Number of predictions that the predictor gives per row; 0 without one.
+        Number of predictions per row; 0 without a predictor.
     used_rows_
-        Digests of the rows of `fit`, so that they are noticed where fresh ones are needed.
+        Digests of the rows of `fit`, to recognise them where fresh rows are needed.
     probe_
-        At most 32 rows of D1 with the predictor's answers, so that another predictor is noticed;
-        None without a predictor to ask.
+        At most 32 rows of D1 with the predictor's answers, to recognise another predictor; None
+        without a predictor to ask.
     reference_signals_
-        Signals of at most 1,000 rows of D1, at random: thresholds for `certify` where scores tie.
+        Signals of at most 1,000 random rows of D1: thresholds for `certify` where scores tie.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -162,10 +162,10 @@ class Locus(RowRules, BaseEstimator):
         return self._fit(outputs, z, as_array(y), "y")
 
     def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
-        """Fit from losses that were logged with their rows; no predictor or loss is called.
+        """Fit from losses that were logged with their rows; no loss function is called.
 
-        They must lie in the support of `loss`, non-negative by default; declare another `support`
-        where they may be negative.
+        They must lie in the support of `loss`, which is non-negative by default. If they can be
+        negative, declare another `support`.
         """
         X = self._check_rows(X, reset=True)
         check_same_order(X=X, z=z)

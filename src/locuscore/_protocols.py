@@ -1,8 +1,9 @@
 """The things a newcomer plugs in, as types. Read this file first.
 
 An engine models the loss on D1 and returns, for rows of signals, a stack of laws (`LossDraws`).
-Everything after that (averaging, envelope, calibration, rules) sees the laws only. A calibration
-turns the tails of D2 into the level at which the law of each row is inverted.
+A law is the distribution of the loss at one row. Everything after the engine (averaging, envelope,
+calibration, rules) sees only the laws. A calibration turns the tails of D2 into the level at which
+the law of each row is inverted.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ class GammaModel(Protocol):
 
 
 class Calibration(Protocol):
-    """What D2 taught: the level at which the law of each row is inverted.
+    """What was learned from D2: the level at which the law of each row is inverted.
 
     `rows` has one entry per row, such as the code of its group, computed once by `reads` from the
     rows X; None where `reads` is None. Levels shared by all rows have the shape of `alpha`;
@@ -86,7 +87,7 @@ class Calibration(Protocol):
         """Smallest alpha whose bound is at most tau, from ``P(Z > tau | x)``, shape (n, m)."""
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
-        """Say that no bound at `alpha` is finite, and how many rows would do; None if one is.
+        """Say that no bound at `alpha` is finite, and how many rows are needed; None if one is.
 
         `top` is that of the support, where it is known.
         """

@@ -52,18 +52,20 @@ class RowRules(RowScores):
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
-        Without X and y the calibration rows D2 certify, on the raw tail probability
-        ``P(Z > tau | x)`` of the loss model. That is valid because this score is a function of D1
-        alone: given D1, the rows of D2 are fresh for it. It needs D2 independent of D1 and of new
-        rows, and is broken by a tau, eta or delta read off D2's losses, and by several calls that
-        each spend the same delta. `loss_bound` and `exceedance` have their level from D2, so they
-        are refused there; with fresh labelled rows X, y, independent of D1 and D2, `of` may be any
-        score of this estimator. `reference` (unlabelled rows) and `starts` are those of
-        `certify_threshold`. Without fresh rows and `reference`, the tails of `reference_signals_`
-        serve as one if more than a twentieth of them are equal, like the score a function of D1.
+        Without X and y, the calibration rows D2 certify the raw tail probability
+        ``P(Z > tau | x)`` of the loss model. This is valid because the score is a function of D1
+        alone: given D1, the rows of D2 are fresh for it. D2 must be independent of D1 and of new
+        rows. Choosing tau, eta or delta from D2's losses breaks the guarantee, and so do several
+        calls that each spend the same delta. `loss_bound` and `exceedance` take their level from
+        D2, so D2 cannot certify them.
+
+        With fresh labelled rows X, y, independent of D1 and D2, `of` may be any score of this
+        estimator. `reference` (unlabelled rows) and `starts` are those of `certify_threshold`.
+        Without fresh rows and without `reference`, the tails of `reference_signals_` are the
+        reference if more than a twentieth of them are equal; they too are functions of D1 alone.
 
         Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
-        make a heuristic rule, since they prove nothing.
+        give a heuristic rule, since they prove nothing.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
@@ -93,7 +95,7 @@ class RowRules(RowScores):
         return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
 
     def accepts(self, X: Rows, rule: FlagRule) -> Any:
-        """Whether the rule accepts each row; its score is computed here, so it is the right one."""
+        """Whether the rule accepts each row; the score it needs is computed here."""
         check_rule(rule)
         values = as_array(self.scores(X, rule.score))
         return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
@@ -111,10 +113,10 @@ class RowRules(RowScores):
     ) -> Routing:
         """Review the rows that are expected to cost more if accepted, by `probability`.
 
-        Accept exactly when ``probability(X, tau) * exceedance_cost <= review_cost``. Costs are
-        numbers or one each per row. With labelled rows `X_val`, `y_val` that had no part in
-        `fit`, the result has an exact interval for the share above tau among the accepted. See
-        `locuscore.route_by_cost`.
+        A row is accepted exactly when ``probability(X, tau) * exceedance_cost <= review_cost``.
+        Each cost is one number, or one number per row. With labelled rows `X_val`, `y_val` that
+        `fit` has not seen, the result has an exact interval for the share above tau among the
+        accepted. See `locuscore.route_by_cost`.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError("route_by_cost needs both X_val and y_val, or neither.")
@@ -129,7 +131,7 @@ class RowRules(RowScores):
     def _scores_and_losses(
         self, X: Rows, y: ArrayLike, score: Score
     ) -> tuple[FloatArray, FloatArray]:
-        """One score and the loss of each labelled row, for which the predictor is asked once."""
+        """One score and the loss of each labelled row; the predictor is asked once per row."""
         check_is_fitted(self)
         check_predictor(self.predictor_)
         X = self._check_rows(X)

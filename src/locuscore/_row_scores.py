@@ -1,4 +1,4 @@
-"""What a fitted Locus says of new rows: bounds, levels, probabilities, and any score."""
+"""What a fitted Locus says about new rows: bounds, levels, probabilities, and any score."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ class RowBlock:
     """Consecutive rows on their way through a `Locus`, as `Locus.blocks` gives them.
 
     `start` is the position of the first row. `outputs` holds the rows and what the predictor says
-    of them, `signals` what the engine sees, and `entries` what calibration reads of each row, None
-    where it treats all alike.
+    about them, `signals` what the engine sees, and `entries` what the calibration reads about each
+    row; None if it treats all rows alike.
     """
 
     start: int
@@ -81,7 +81,7 @@ class RowScores:
         return self.calibration_.tails
 
     def predict(self, X: Rows) -> Any:
-        """Return g(X): the wrapper can stand where the predictor stood."""
+        """Return g(X), so that a `Locus` can replace its predictor."""
         check_is_fitted(self)
         check_predictor(self.predictor_)
         X = self._check_rows(X)
@@ -98,10 +98,10 @@ class RowScores:
     def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
         """Upper bound U_alpha(x) on the loss of each row.
 
-        ``U = sup{z : P(Z > z | x) >= level(alpha)}``; at most a share alpha of new losses exceed
-        it (Theorem 1). One alpha gives shape (n,), a sequence of m gives (n, m); a frame gives a
-        series or a frame with its index. Infinite, with a warning, where D2 has too few rows for
-        alpha.
+        ``U = sup{z : P(Z > z | x) >= level(alpha)}``. A new loss exceeds it with probability at
+        most alpha (Theorem 1). One alpha gives shape (n,), a sequence of m gives (n, m); a frame
+        gives a series or a frame with its index. With too few rows in D2 for alpha the bound is
+        infinite, and there is a warning.
         """
         check_is_fitted(self)
         alphas = check_alpha(alpha)
@@ -112,11 +112,11 @@ class RowScores:
     def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Smallest alpha whose bound is at most tau: a level to rank and to threshold.
 
-        ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. Accepting rows where it is at most alpha
-        is accepting rows with ``loss_bound <= tau``, so ``P(Z > tau and accepted) <= alpha``
-        (Theorem 3). Not the probability of a loss above tau: where losses have atoms it may be
-        far below; see `probability`. Zero where tau is the top of the support. Shapes as in
-        `loss_bound`.
+        It is ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. It is at most alpha exactly when
+        ``loss_bound <= tau``, so accepting these rows gives ``P(Z > tau and accepted) <= alpha``
+        (Theorem 3). It is not the probability of a loss above tau, and may be far below it where
+        losses have atoms; see `probability`. It is zero where tau is the top of the support.
+        Shapes are as in `loss_bound`.
         """
         check_is_fitted(self)
         taus = check_tau(tau)
@@ -124,12 +124,12 @@ class RowScores:
         return self._per_row(X, scores, taus.ndim, numbered("exceedance", taus))
 
     def probability(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
-        """Estimate of ``P(Z > tau | x)``, how likely a loss above tau is: for costs and people.
+        """Estimate ``P(Z > tau | x)``, the probability of a loss above tau.
 
-        The average of the loss model's draws, also where `gamma` is set: an envelope is cautious
-        by design and no estimate. A function of D1 alone, and an estimate without a guarantee:
-        as good as the engine. To rank or threshold with one, see `exceedance` and `certify`.
-        Shapes as in `loss_bound`.
+        Use it for costs and for reading. It is the average of the loss model's draws, even if
+        `gamma` is set, because an envelope is cautious by design and not an estimate. It is a
+        function of D1 alone, is only as good as the engine, and has no guarantee. To rank or
+        threshold with a guarantee, see `exceedance` and `certify`. Shapes are as in `loss_bound`.
         """
         check_is_fitted(self)
         taus = check_tau(tau)
@@ -137,10 +137,10 @@ class RowScores:
         return self._per_row(X, scores, taus.ndim, numbered("probability", taus))
 
     def loss_dist(self, X: Rows) -> LossDistribution:
-        """Predictive law of the loss at each row, before calibration: a function of D1 alone.
+        """Predictive distribution of the loss at each row, before calibration.
 
-        Holds the draws of all rows in memory; for many rows prefer `loss_bound`, `exceedance`
-        and `probability`, which work in blocks.
+        It is a function of D1 alone, and holds the draws of all rows in memory. For many rows
+        prefer `loss_bound`, `exceedance` and `probability`, which work in blocks.
         """
         check_is_fitted(self)
         X = self._check_rows(X)
@@ -166,7 +166,7 @@ class RowScores:
     def joint_scores(self, X: Rows, scores: Sequence[Score]) -> tuple[Any, FloatArray]:
         """Predictions g(X), and several scores as an array (n, m), in one pass over the rows.
 
-        There are no warnings. The predictions are None without a predictor or without rows.
+        It gives no warnings. The predictions are None without a predictor or without rows.
         """
         check_is_fitted(self)
         X = self._check_rows(X)

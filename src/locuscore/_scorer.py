@@ -35,10 +35,10 @@ Role = Literal["prediction", "bound", "score", "flag"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a `Scorer` gives: its name, and what it holds.
+    """A column of a `Scorer`'s output: its name, and what it holds.
 
-    `role` is ``"prediction"``, ``"bound"``, ``"score"`` or ``"flag"``. Ask for the role, not for
-    how the name begins: columns of your own may be called ``bound_note`` or ``flag``.
+    `role` is ``"prediction"``, ``"bound"``, ``"score"`` or ``"flag"``. Use the role, not the start
+    of the name: your own columns may be called ``bound_note`` or ``flag``.
     """
 
     name: str
@@ -49,16 +49,17 @@ class Column:
 class Scorer:
     """A fitted `Locus` with the alphas and the rule it is deployed with: rows in, columns out.
 
-    Calling it on a pandas or polars frame, an Arrow table or record batch, or an array gives, in
-    this order, ``prediction`` (``prediction_0, prediction_1, ...`` for several outputs; none
-    without a predictor), ``bound_<alpha>`` for each alpha, and with a rule ``score``, what it
-    thresholds, and ``flag``: true where the rule does not accept. A frame gives a frame of its kind
-    with its index, an array a dict of arrays. Each row is scored by itself, so batching and
-    sharding change numbers by rounding only; nothing is random, and threads may share a scorer.
+    Call it on a pandas or polars frame, an Arrow table or record batch, or an array. The columns
+    are, in this order: ``prediction`` (``prediction_0, prediction_1, ...`` for several outputs;
+    none without a predictor), ``bound_<alpha>`` for each alpha, and, with a rule, ``score``, which
+    the rule thresholds, and ``flag``, true where the rule does not accept. A frame gives a frame of
+    its kind with its index, an array gives a dict of arrays. Each row is scored on its own, so
+    batching and sharding change numbers only by rounding; nothing is random, and threads may share
+    a scorer.
 
     The batch must have the columns of `fit`, in the same order; it may be another kind of frame.
     Numeric predictions are given as floats. A bound is infinite where D2 has too few rows for its
-    alpha, of which `Scorer` warns once, when made.
+    alpha; the `Scorer` warns about this once, when it is made.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ class Scorer:
     alphas
         One bound column for each.
     allow_another_predictor
-        Take a predictor that answers otherwise than in `fit`, such as one that was fitted again;
-        no bound and no rule holds for it. By default it is refused.
+        Accept a predictor that answers differently than in `fit`, such as one that was refitted; no
+        bound and no rule holds for it. By default it is refused.
 
     Examples
     --------
@@ -144,21 +145,20 @@ class Scorer:
     def save(self, path: str | Path, *, key: bytes | None = None, keep_rows: bool = True) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
 
-        The file is complete or, whatever fails, the old one is untouched. A predictor without a
-        safe format is left out, with a warning, and an engine without one is refused. Of a loss
-        function of your own the file has only the name.
+        If anything fails, an older file stays untouched. A predictor without a safe format is left
+        out, with a warning, and an engine without one is refused. For your own loss function, the
+        file holds only its name.
 
         Parameters
         ----------
         path
             The file to write.
         key
-            Signs the file, so that `load` with the same key knows that who wrote it had the key:
-            at least 32 bytes, without counting a newline at the end, which is ignored.
+            Signs the file, so that `load` with the same key can tell that the writer had the key.
+            At least 32 bytes; one newline at the end is ignored and not counted.
         keep_rows
-            Whether the file has 64-bit digests of the rows of `fit`, so that rows used twice are
-            noticed, and at most 32 rows of D1 with the predictor's answers, so that another
-            predictor is.
+            Whether the file has 64-bit digests of the rows of `fit`, to notice rows used twice, and
+            at most 32 rows of D1 with the predictor's answers, to notice another predictor.
         """
         self._check_predictor()
         writer = Writer()
@@ -192,10 +192,9 @@ class Scorer:
         path
             An archive written by `save`; one that is damaged or unsafe raises `ArchiveError`.
         predictor
-            The predictor, where the archive does not hold it or should not be asked for it.
+            The predictor, if the archive does not hold it or you want to use yours instead.
         loss, signals
-            Functions of your own, which no archive holds; the loss is needed by `Locus.losses`
-            only.
+            Your own functions, which no archive holds; only `Locus.losses` needs the loss.
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
@@ -204,10 +203,10 @@ class Scorer:
             attribute ``ARCHIVE`` (see `Kept`). Nothing is imported because an archive names it.
         key
             The key given to `save`. An archive that is not signed, or not with this key, raises
-            `ArchiveError` before anything in it is parsed. Without a key a signed archive loads
-            like any other, and nothing is known of who wrote it.
+            `ArchiveError` before anything in it is parsed. Without a key, a signed archive loads
+            like any other, and nothing is known about its writer.
         allow_another_predictor
-            Load although the predictor answers otherwise than in `fit`; no bound and no rule holds
+            Load even if the predictor answers differently than in `fit`; no bound and no rule holds
             for it. By default it is refused, with the largest difference.
         """
         if predictor is not None:
@@ -264,9 +263,9 @@ class Scorer:
     def tolerate(self, batch: Any) -> tuple[Any, BoolArray]:
         """Score a batch in which some rows may be bad, and flag these instead of raising.
 
-        A row is bad where the loss model has nothing to go by: a number in it is infinite, or the
-        prediction is NaN or infinite. It then has no prediction, infinite bounds and an infinite
-        score, and is flagged. Errors of the predictor itself are raised as ever.
+        A row is bad if the loss model cannot use it: a number in it is infinite, or the prediction
+        is NaN or infinite. It then has no prediction, infinite bounds and an infinite score, and is
+        flagged. Errors raised by the predictor itself are still raised.
 
         Returns
         -------
@@ -329,7 +328,7 @@ class Scorer:
         return columns | {"score": score, "flag": ~self.rule.accepts(score, self.rule.score)}
 
     def without_rows(self) -> "Scorer":
-        """Return a scorer for elsewhere: the same scores, and nothing of the rows of `fit`."""
+        """Return a scorer with the same scores that holds no rows of `fit`, to send elsewhere."""
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
         for name in ("calibration_signals_", "calibration_losses_", "reference_signals_"):
@@ -348,7 +347,7 @@ class Scorer:
 
 
 def _blank(role: Role, values: np.ndarray, rows: BoolArray) -> np.ndarray:
-    """Return a column for all rows that says what is said of bad ones."""
+    """Return a column in which every row has the value of a bad one."""
     if role == "flag":
         return np.ones(len(rows), dtype=bool)
     if role != "prediction":

@@ -1,4 +1,4 @@
-"""Data to try the library on: embedded, so no network and no pickle are needed."""
+"""Data to try the library on, included in the package: no network and no pickle are needed."""
 
 from importlib.resources import as_file, files
 from typing import Any
@@ -17,7 +17,7 @@ _FEATURES = ("carat", "cut", "color", "clarity", "depth", "table", "x", "y", "z"
 def load_diamonds(*, as_frame: bool = True) -> tuple[Any, Any]:
     """Prices in dollars of 53,940 round-cut diamonds and nine attributes of each.
 
-    Carat is the weight, x, y, z are millimetres, depth and table percentages; cut, color and
+    Carat is the weight; x, y and z are in millimetres, depth and table in percent. Cut, color and
     clarity are ordered from worst to best. Source: R package ggplot2 (see ``data/README.md``).
 
     Parameters

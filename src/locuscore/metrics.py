@@ -1,6 +1,6 @@
-"""Measures of a bound, of a score and of a predictive law: functions of arrays.
+"""Measures of a bound, of a score and of a predictive distribution: functions of arrays.
 
-In all of them a row is accepted when ``score <= threshold``, and a loss exceeds when ``z > tau``.
+A row is always accepted when ``score <= threshold``, and a loss is an exceedance when ``z > tau``.
 Missing values, empty arrays and arrays of different lengths are refused. Losses are finite; scores
 and bounds may be infinite.
 """
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ExceedanceRates:
-    """How often the loss exceeds tau: over all rows, jointly with acceptance, and given it."""
+    """How often the loss exceeds tau: among all rows, with acceptance, and given acceptance."""
 
     marginal: float
     joint: float
@@ -83,7 +83,7 @@ class ExceedanceCurve:
 
 
 class Law(Protocol):
-    """What `crps` needs of a predictive law; `LossDistribution` has it, and `knots`."""
+    """What `crps` needs from a predictive distribution; `LossDistribution` has it, and `knots`."""
 
     def sf(self, z: FloatArray, /) -> FloatArray:
         """``P(Z > z | x)``; an argument of shape (n, m) gives (n, m)."""
@@ -140,13 +140,14 @@ def pinball_by_row(z: FloatArray, bound: FloatArray, alpha: float) -> FloatArray
 def crps(losses: ArrayLike, dist: Law, n_levels: int = 100) -> float:
     """Mean continuous ranked probability score ``integral of (P(Z <= t | x) - 1{z <= t})^2 dt``.
 
-    The integral runs over knots at quantiles of the row's own law (of the parts of a mixture),
-    `n_levels` evenly spaced ones and more in both tails, and the survival is taken as straight
-    between them, from its value at one knot to its limit below the next. So it is exact for step
-    laws whose jumps are at least ``1 / n_levels`` (a 0-1 loss, a small sample). Otherwise a cell
-    is wrong by at most twice the drop of the survival in it, ``1 / n_levels``, times its width;
-    for smooth laws the whole score is within 5e-4 of itself at 100 levels, 2e-5 at 1,000. It is
-    inf if a law has mass at inf.
+    The integral runs over knots at quantiles of the row's own distribution (of the parts of a
+    mixture): `n_levels` evenly spaced ones, and more in both tails. The survival function is taken
+    as straight between them, from its value at one knot to its limit below the next. So the score
+    is exact for step distributions whose jumps are at least ``1 / n_levels`` (a 0-1 loss, a small
+    sample). Otherwise the error of a cell is at most twice the drop of the survival in it,
+    ``1 / n_levels``, times its width. For smooth distributions the relative error of the whole
+    score is below 5e-4 at 100 levels and 2e-5 at 1,000. It is inf if a distribution has mass at
+    inf.
     """
     z = _losses(losses)
     if n_levels < 1:
@@ -174,8 +175,8 @@ def crps_by_row(z: FloatArray, dist: Law, n_levels: int) -> FloatArray:
 def randomized_tails(tails: ArrayLike, survival: ArrayLike, random_state: Any = None) -> FloatArray:
     """Draw one number between ``P(Z > z | x)`` and ``P(Z >= z | x)`` per row.
 
-    Uniform on (0, 1) whenever the law is right, atoms included; the input that `pit_uniformity`
-    needs where laws have atoms.
+    These numbers are uniform on (0, 1) whenever the distribution is right, atoms included. Pass
+    them to `pit_uniformity` where distributions have atoms.
     """
     high, low = (_probabilities(v) for v in check_same_length(tails=tails, survival=survival))
     if np.any(low > high):
@@ -186,11 +187,11 @@ def randomized_tails(tails: ArrayLike, survival: ArrayLike, random_state: Any = 
 def pit_uniformity(tails: ArrayLike) -> Uniformity:
     """Test whether the tails ``P(Z >= z | x)`` of independent rows are uniform on (0, 1).
 
-    Kolmogorov-Smirnov, two-sided: under the right law the p-value is uniform, if that law is
-    continuous. At an atom the tail counts the whole atom and is too large even for the right law,
-    so laws with atoms (zero-inflated or 0-1 losses, and step laws such as a forest's) are rejected
-    for their atoms alone: pass `randomized_tails` for them. PIT values ``1 - tail`` give the same
-    answer.
+    The test is Kolmogorov-Smirnov, two-sided. If the distribution is right and continuous, the
+    p-value is uniform. At an atom the tail counts the whole atom and is too large even for the
+    right distribution. So distributions with atoms (zero-inflated or 0-1 losses, and steps such as
+    a forest's) are rejected for their atoms alone: pass `randomized_tails` for them. The test gives
+    the same result for PIT values, ``1 - tail``.
     """
     (values,) = check_same_length(tails=tails)
     result = ks_1samp(_probabilities(values), uniform.cdf)
@@ -206,9 +207,9 @@ def local_coverage(
 ) -> LocalCoverage:
     """Coverage in each group of rows, with exact (Clopper-Pearson) intervals of level 1 - delta.
 
-    `groups` holds one label per row; or, with `n_bins`, one score per row, which is cut into at
-    most that many bins of about equal size. Equal scores share a bin, and a bin is named by its
-    largest score. The interval holds for each group by itself.
+    `groups` holds one label per row. With `n_bins` it holds one score per row, and these are cut
+    into at most that many bins of about equal size. Equal scores share a bin, and a bin is named
+    after its largest score. Each interval is for one group, not for all groups together.
     """
     check_same_order(losses=losses, groups=groups)
     z, u = _losses_and(losses, bound=bound)
@@ -224,7 +225,7 @@ def local_coverage(
 def share_interval(k: Any, n: Any, delta: float) -> tuple[FloatArray, FloatArray]:
     """Clopper and Pearson's interval of level 1 - delta for a share, from k of n independent rows.
 
-    From 0 to 1 where there are no rows.
+    Without rows it is from 0 to 1.
     """
     k, n = np.asarray(k), np.asarray(n)
     low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, delta / 2), 0.0)
@@ -236,8 +237,8 @@ def exceedance_curve(score: ArrayLike, losses: ArrayLike, tau: float) -> Exceeda
     """Acceptance and conditional exceedance at every threshold that changes them.
 
     The thresholds are the distinct scores, ascending; rows with equal scores enter together. Rows
-    with a score of inf are never accepted, so the curve ends at the share of the others and is
-    empty if there are none.
+    with a score of inf are never accepted, so the curve ends at the share of the other rows, and is
+    empty if there are no others.
     """
     threshold, accepted, exceeding = _counts_by_score(score, losses, tau)
     usable = threshold < np.inf
@@ -249,9 +250,9 @@ def exceedance_area(score: ArrayLike, losses: ArrayLike, tau: float) -> float:
     """Mean exceedance among the accepted over all acceptance levels: how well a score ranks.
 
     ``(1/n) * sum_k (exceedances among the k smallest scores) / k`` over k = 1..n, the area under
-    the step curve. Rows with equal scores are taken in random order and the expectation over it is
-    returned, exactly; a score of inf comes last. A constant score gives the marginal rate, and no
-    score is below the one that puts all exceedances last.
+    the step curve. For rows with equal scores, the exact expectation over a random order is
+    returned; a score of inf comes last. A constant score gives the marginal rate. The smallest
+    possible value belongs to a score that puts all exceedances last.
     """
     _, accepted, exceeding = _counts_by_score(score, losses, tau)
     k = np.arange(1, accepted[-1] + 1)

@@ -38,25 +38,25 @@ class Parcel:
 def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     """Score the rows of a Spark frame, lazily, one Arrow batch at a time.
 
-    The scorer is pickled once and broadcast, so it travels once to each executor, and each Python
-    process there opens it once; Spark Connect has no broadcasts, so there it travels with every
-    task. The executors need locuscore and the packages of the predictor, in the versions of the
-    driver. A task that Spark repeats gives the same numbers.
+    The scorer is pickled once and broadcast, so it is sent once to each executor, and each Python
+    process there unpickles it once. Spark Connect has no broadcasts, so there it is sent with every
+    task. The executors need locuscore and the packages of the predictor, in the driver's versions.
+    If Spark repeats a task, it gives the same numbers.
 
     Parameters
     ----------
     scorer
-        What scores each batch; any scorer that can be pickled, functions included.
+        A scorer that can be pickled; it may contain your own functions.
     df
-        A frame with the columns of `fit`, in any order, and possibly others. If `fit` has seen an
-        array, all columns but those to keep count, by position.
+        A frame with the columns of `fit`, in any order, and possibly others. If `fit` was given an
+        array, all columns except those to keep are used, by position.
     keep
         Columns of `df` to pass through, in front of the columns of `scorer`.
 
     Returns
     -------
     DataFrame
-        The kept columns, then those that `scorer` gives, in order. The order of rows is Spark's:
+        The kept columns, then those of `scorer`, in order. Spark decides the order of the rows, so
         keep a key to join by.
     """
     features = _features(scorer, df, keep)

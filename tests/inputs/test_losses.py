@@ -248,7 +248,7 @@ def test_cost_is_compared_with_the_classes_of_the_predictor(classes):
         ValueError, match="the cost matrix has 2 classes, but the predictor knows 3: \\['ant', "
     ):
         fitted(cost([[0, 4], [1, 0]]), g, X, y)
-    with pytest.raises(ValueError, match="has 2 classes, but `classes` 3"):
+    with pytest.raises(ValueError, match="2 classes, but `classes` has 3"):
         cost([[0, 4], [1, 0]], classes=["a", "b", "c"])
 
 

@@ -277,7 +277,7 @@ def test_every_inverse_falls_below_its_level(seed, level):
 @pytest.mark.parametrize("level", [np.nan, -0.1, 1.5])
 def test_levels_are_probabilities(level):
     dist = LossDistribution(NormalDraws(np.zeros((3, 1)), np.ones((3, 1))))
-    with pytest.raises(ValueError, match="levels are probabilities, from 0 to 1"):
+    with pytest.raises(ValueError, match="probabilities from 0 to 1"):
         dist.isf(level)
 
 

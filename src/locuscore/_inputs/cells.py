@@ -1,10 +1,10 @@
 """Rows as 64-bit cells and digests, the same whatever library or file the rows come from.
 
-A number is its float64 to 11 digits, with one zero and one NaN: readers of text may miss the
-nearest float, `pandas.read_csv` by 1e-12 relative. A truth value is 0 or 1; a time its seconds
-since 1970 in UTC, and so known to about 0.02 s; text a digest of its UTF-8, unless it reads as a
-number or as a missing value, since a file without types cannot tell them apart. A category is its
-text. A column that was float32 in `fit` is rounded to float32 first.
+A number is its float64 to 11 digits, with one zero and one NaN, because parsers of text may miss
+the nearest float (`pandas.read_csv` by 1e-12 relative). A boolean is 0 or 1. A time is its seconds
+since 1970 in UTC, and so accurate to about 0.02 s. Text is a digest of its UTF-8, unless it reads
+as a number or as a missing value, since a file without types cannot tell them apart. A category is
+its text. A column that was float32 in `fit` is rounded to float32 first.
 """
 
 import struct
@@ -29,12 +29,12 @@ Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")
 FLOAT = np.dtype("<f8")
 DIGEST_BYTES = 8
-# The last 16 of the 52 bits of a fraction are rounded away: half of the last kept bit is added to
-# the 64 bits as a whole, so that a carry moves on into the exponent, and then the rest is masked.
+# The last 16 of the 52 bits of a fraction are rounded away. Half of the last kept bit is added to
+# the 64 bits as a whole, so that a carry moves into the exponent; then the rest is masked.
 ROUNDED_BITS = 16
 HALF, KEPT = 1 << (ROUNDED_BITS - 1), (1 << 64) - (1 << ROUNDED_BITS)
 MOST_ROWS_AT_ONCE = 65_536
-# What readers of CSV files take for missing.
+# What readers of CSV files treat as missing.
 MISSING_TEXT = {"", "#N/A", "#NA", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
 TRUTH = {"true": 1.0, "false": 0.0}
 HASHABLE = (str, bytes, Real, date, type(None))

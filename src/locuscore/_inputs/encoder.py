@@ -81,7 +81,7 @@ def _levels(name: Any, values: Column) -> Sequence[Hashable] | None:
     present = [value for value in _listed(values) if not is_missing(value)]
     if not present:
         return []  # no level was seen, so every later value is an unseen one
-    # One column of text makes numpy store the whole table as text: read the numbers back.
+    # One column of text makes numpy store the whole table as text, so numbers are parsed again.
     if _are_numbers(present, read_text=isinstance(dtype, np.dtype) and dtype.kind != "O"):
         return None
     allowed = Hashable if isinstance(dtype, nw.Categorical) else (str, bytes, *NUMBERS)
@@ -106,7 +106,7 @@ def _are_numbers(values: list[Any], *, read_text: bool) -> bool:
 
 
 def _by_type_then_value(level: Any) -> tuple[str, Any]:
-    # Values of different types, such as text and numbers, have no order among each other.
+    # Values of different types, such as text and numbers, cannot be compared with each other.
     return type(level).__name__, level
 
 
@@ -144,7 +144,7 @@ def _series_floats(series: nw.Series[Any]) -> FloatArray:
 
 def _array_floats(values: np.ndarray) -> FloatArray:
     if values.dtype.kind in "mM":
-        # NaT is the smallest integer inside numpy, which would pass for a very early time.
+        # numpy stores NaT as the smallest integer, which would look like a very early time.
         seconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.float64) / 1e6
         return np.where(np.isnat(values), np.nan, seconds)
     if values.dtype.kind == "O":

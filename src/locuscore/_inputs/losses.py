@@ -22,8 +22,8 @@ class Loss:
     """A loss function with the support of its values and what it reads.
 
     `reads` says what `function` is given: numbers, labels as they are, class codes (positions in
-    `classes` or, without them, the predictor's ``classes_``), a code and a matrix of
-    probabilities, or whatever came.
+    `classes` or, without them, in the predictor's ``classes_``), a code and a matrix of
+    probabilities, or the values unchanged.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Loss:
     reads: Reads = field(repr=False)
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     n_classes: int | None = field(default=None, repr=False)
-    is_default: bool = field(default=False, repr=False)  # nobody has chosen it
+    is_default: bool = field(default=False, repr=False)  # the user has chosen no loss
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -56,7 +56,9 @@ def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
         raise ValueError(f"a cost matrix is square and finite; got {matrix!r}.")
     if classes is not None and len(classes) != len(costs):
-        raise ValueError(f"the cost matrix has {len(costs)} classes, but `classes` {len(classes)}.")
+        raise ValueError(
+            f"the cost matrix has {len(costs)} classes, but `classes` has {len(classes)} names."
+        )
     return Loss(
         "cost",
         partial(_cost, costs=costs),

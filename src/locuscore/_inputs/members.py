@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 from locuscore._inputs.predictor import predict
 from locuscore._protocols import FloatArray, Rows
 
-# Known by their `predict`, the plain mean over members; a subclass with its own is another matter.
+# Recognised by their `predict`, the plain mean over members; a subclass may override it.
 _MEANS = {
     model.predict
     for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
@@ -55,7 +55,7 @@ def mean_and_spread(
         back = predictor.transformer_.inverse_transform
         inner = predictor.regressor_
         _, spread = mean_and_spread(inner, X, lambda values: scale_back(back(values)))
-        # The prediction is the mean transformed back, not the mean of what is transformed back.
+        # The prediction is the back-transformed mean, not the mean of back-transformed values.
         return predict(predictor, X).reshape(len(spread), -1), spread
     members = _members(predictor, X, scale_back)
     parts = min(effective_n_jobs(getattr(predictor, "n_jobs", None)), len(members))

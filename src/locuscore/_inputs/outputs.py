@@ -1,4 +1,4 @@
-"""What g said about some rows, read once; losses, signals and scores all take it from here."""
+"""What g said about some rows, asked once; losses, signals and scores all read it from here."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +25,10 @@ Answer = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Rows, and what the predictor says of them: asked at the first need, and never again.
+    """Rows, and what the predictor says about them: asked when first needed, and only once.
 
     With `with_spread` the predictions come from one pass over the members of an ensemble, which
-    also gives how far these disagree.
+    also gives the spread of the members.
     """
 
     predictor: Any
@@ -64,7 +64,7 @@ class Outputs:
 
     @property
     def probabilities(self) -> tuple[FloatArray, ...]:
-        """Class probabilities (n, classes), one matrix per output; none of a regressor."""
+        """Class probabilities (n, classes), one matrix per output; empty for a regressor."""
         return self._answer("predict_proba") if hasattr(self.predictor, "predict_proba") else ()
 
     def class_probabilities(self) -> FloatArray:
@@ -117,8 +117,8 @@ def own_signals(outputs: Outputs) -> np.ndarray:
     """What g itself says about each row, as columns; text where g is a function that returns text.
 
     A classifier gives its class code, the margin between its two likeliest classes and the
-    entropy of its probabilities; a forest or bag of regressors the mean and standard deviation
-    over its members; any other predictor its output.
+    entropy of its probabilities. A forest or bag of regressors gives the mean and the standard
+    deviation over its members. Any other predictor gives its output.
     """
     if outputs.probabilities:
         return np.hstack([_class_signals(matrix) for matrix in outputs.probabilities])
@@ -130,7 +130,7 @@ def own_signals(outputs: Outputs) -> np.ndarray:
 
 
 def own_signal_names(predictor: Any, width: int) -> list[str]:
-    """A name for each of the so many columns of `own_signals`."""
+    """A name for each of the columns of `own_signals`."""
     if hasattr(predictor, "predict_proba"):
         parts = ["predicted class", "margin between classes", "entropy of the predictor"]
         n = width // len(parts)

@@ -1,4 +1,4 @@
-"""The wrong predictor: some rows of D1 with what g said of them, to know g again later."""
+"""Recognise a wrong predictor: some rows of D1 with g's answers, to compare with later."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ HOW_TO_ALLOW = (
 
 
 class PredictorChangedError(ValueError):
-    """A predictor that does not answer as the one of `fit` did."""
+    """The predictor does not answer as the one in `fit` did."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Probe:
     """A few rows of D1, and g's answers: predictions, then class probabilities if g has any.
 
-    `is_replaced` says that the answers are those of another predictor than the one of `fit`, which
-    somebody allowed.
+    `is_replaced` says that the answers come from another predictor than that of `fit`, which the
+    user allowed.
     """
 
     rows: Rows
@@ -47,7 +47,7 @@ class Probe:
         return Probe(self.rows, _answers(Outputs(predictor, self.rows)), is_replaced=True)
 
     def compare(self, predictor: Any) -> "Comparison":
-        """Ask a predictor about the same rows; if it answers otherwise, ask it once more."""
+        """Ask a predictor about the same rows; if it answers differently, ask it once more."""
         try:
             first = _answers(Outputs(predictor, self.rows))
             difference = _difference(self.answers, first)
@@ -61,7 +61,7 @@ class Probe:
         return Comparison("other", f"it now gives {difference}")
 
     def check(self, predictor: Any) -> None:
-        """Raise if a predictor answers otherwise; warn if it does not even agree with itself."""
+        """Raise if a predictor answers differently; warn if it does not even agree with itself."""
         found, n = self.compare(predictor), n_rows(self.rows)
         if found.outcome == "other":
             raise PredictorChangedError(
@@ -111,7 +111,7 @@ def _is_numeric(values: np.ndarray) -> bool:
 def _numbers(name: str, a: np.ndarray, b: np.ndarray) -> str | None:
     one, other = a.astype(np.float64), b.astype(np.float64)
     gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
-    # Around zero a relative difference means nothing: there the usual size of an answer counts.
+    # Near zero a relative difference means nothing, so the usual size of an answer is used.
     finite = np.where(np.isfinite(one), np.abs(one), 0.0)
     scale = np.maximum(finite, finite.mean(axis=0))
     if np.all(gap <= TOLERANCE * scale):

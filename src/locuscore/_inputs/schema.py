@@ -1,4 +1,4 @@
-"""How rows looked in `fit`, and turning later rows into that."""
+"""The form of the rows in `fit`, and the conversion of later rows to it."""
 
 import re
 from collections.abc import Callable
@@ -123,7 +123,7 @@ class Schema:
     def conform(self, X: Rows) -> Rows:
         """Return rows of any kind as the kind seen in `fit`; the columns must be the same.
 
-        To a fit on an array the columns of a frame count by position.
+        If `fit` was given an array, the columns of a frame are matched by position.
         """
         frame = as_frame(X)
         if frame is None:
@@ -146,7 +146,7 @@ class Schema:
     def _check_array(self, X: Rows) -> None:
         if self.kind != "array":
             raise TypeError(
-                f"fit has seen a frame, but this is an array without names; pass a frame with the "
+                f"fit was given a frame, but this is an array without names; pass a frame with the "
                 f"columns {list(self.names)}."
             )
         if X.shape[1] != len(self.names):

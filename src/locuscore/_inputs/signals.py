@@ -23,8 +23,8 @@ SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
 class Signals:
     """A fitted map from rows, and what g says of them, to floats.
 
-    `encoder` turns x into floats, unless `function`, somebody's own, does; `output_encoder` turns
-    what g says into floats, text by codes learned on D1, and is None where x stands alone.
+    `encoder` turns x into floats, unless the user's own `function` does. `output_encoder` turns
+    what g says into floats, text by codes learned on D1; it is None where only x is used.
     """
 
     # A function cannot be kept; it is given again.
@@ -67,7 +67,7 @@ class Signals:
             raise BadRowsError(
                 f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
                 bad,
-                "a prediction that is no number has no loss to bound. Leave those rows out.",
+                "such a prediction has no loss to bound. Leave those rows out.",
             )
         return values
 
@@ -97,9 +97,9 @@ class Signals:
 
 
 def fit_signals(choice: SignalChoice, outputs: Outputs) -> Signals:
-    """Learn the encoding of rows and of what g says of them, on D1.
+    """Learn the encoding of rows and of what g says about them, on D1.
 
-    ``"all"``: encoded x and what g says of itself; ``"x"``: encoded x alone, as in the paper; a
+    ``"all"``: encoded x and what g says about it; ``"x"``: encoded x alone, as in the paper; a
     function of X: its output alone, for instance the last hidden layer of a network.
     """
     if callable(choice):

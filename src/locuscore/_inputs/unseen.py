@@ -1,4 +1,4 @@
-"""Values that `fit` has not seen, counted while rows are scored: new categories, other kinds."""
+"""Count values that `fit` has not seen while rows are scored: new categories, other kinds."""
 
 import warnings
 from collections import Counter
@@ -99,7 +99,7 @@ def unseen_said_once(schema: Schema, X: Rows) -> Iterator[None]:
 
 
 def count_categories(encoder: Encoder | None, X: Rows, S: FloatArray) -> None:
-    """Count, for whoever collects, the categories of X that got no code in the signals S."""
+    """Count the categories of X that got no code in the signals S."""
     found = _COLLECTED.get()
     if found is None or encoder is None:
         return
@@ -143,7 +143,7 @@ def _types(frame: nw.DataFrame[Any], columns: list[int]) -> list[str]:
 def _measure(kind: ColumnKind) -> str:
     """Name what the encoder's floats mean for this kind; empty where it has codes for levels.
 
-    The encoder turns all three into floats, so it would not notice one in place of another.
+    The encoder turns all three into floats, so it would not notice if one replaced another.
     """
     if kind.is_time:
         return "time"

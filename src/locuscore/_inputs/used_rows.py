@@ -1,13 +1,12 @@
 """Rows used twice: digests of the rows of D1 and D2, and an exact test whether others are new.
 
 New rows repeat rows of D1 as often as the rows of D2 do: given D1, both are draws from the same
-distribution. So the share of a batch found in D1 is compared with the share of D2 found there, by
-Fisher's exact test, which needs no known rate. In the same way the share found in D2 is compared
-with the share of D1 found there, which notices rows of D2. The two cannot be pooled: the more rows
-one looks among, the more repeats there are, so the share found in D1 and D2 together must not be
-compared with D2's share in D1. A row of `fit` that comes several times counts once. That can only
-raise the p-value, so a batch is not refused for repeating rows, and memory does not grow with a
-stream.
+distribution. So Fisher's exact test, which needs no known rate, compares the share of a batch found
+in D1 with the share of D2 found there. In the same way it compares the share found in D2 with the
+share of D1 found there, to recognise rows of D2. The two cannot be pooled: a search among more rows
+finds more repeats, so the share found in D1 and D2 together must not be compared with D2's share in
+D1. A row of `fit` that occurs several times counts once. That can only raise the p-value, so a
+batch is not refused for repeating its own rows, and memory does not grow with a stream.
 """
 
 import warnings
@@ -98,7 +97,7 @@ class UsedRows:
 
 
 def check_fresh(verdict: "Verdict", allow: bool) -> None:
-    """Raise if the certifying rows were used to fit, unless it is allowed; warn if they may be."""
+    """Raise if the certifying rows were used to fit, unless allowed; warn if they may have been."""
     if verdict.outcome == "used" and not allow:
         raise ValueError(f"{verdict.sentence} {HOW_TO_ALLOW}")
     if verdict.outcome != "fresh":
@@ -148,7 +147,7 @@ class Reuse:
         self.labelled = used.labelled.no_repeats() if labels == used.labels else None
 
     def add(self, X: Rows, labels: np.ndarray | None) -> Self:
-        """See further rows, with their labels where these are of the kind that `fit` had."""
+        """Add rows, with their labels if these are of the kind that `fit` had."""
         if n_rows(X):
             known = labels if self.labelled is not None else None
             inputs, labelled = row_digests(X, known, self._types, self.used.salt)
@@ -159,7 +158,7 @@ class Reuse:
 
     @property
     def verdict(self) -> "Verdict":
-        """What follows for the rows seen so far."""
+        """The verdict on the rows added so far."""
         first = self.inputs if self.labelled is None else self.labelled
         is_used = self.labelled is not None and self.labelled.p_value < SMALLEST_P
         is_suspect = not is_used and self.inputs.p_value < SMALLEST_P

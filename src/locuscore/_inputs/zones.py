@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 def dtype_of(series: nw.Series[Any]) -> Any:
     """Return the type of a column, with its time zone.
 
-    narwhals parses the zone out of the name of a pandas type and expects letters only, so a column
-    in America/New_York has an unknown type there, as if it held no times.
+    narwhals parses the zone from the name of a pandas type and expects only letters. So a column in
+    America/New_York has an unknown type there, as if it held no times.
     """
     native: Any = getattr(series.to_native(), "dtype", None)
     zone = getattr(native, "tz", None)

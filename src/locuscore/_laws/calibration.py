@@ -25,9 +25,9 @@ FAR = 15.0  # standard deviations
 def conformal_rank(n: int, alpha: float) -> int:
     """Rank ``k = ceil((1 - alpha) * (n + 1))`` of the calibrating order statistic among n values.
 
-    Exact in the decimal `alpha` as it is written: floating point is one too high for some pairs,
-    such as n = 9 and alpha = 0.7. A quotient, such as 1 / 3 or a value of `smallest_alpha`, counts
-    as the fraction it rounds, so that bound and exceedance agree at every alpha.
+    It is exact for the decimal `alpha` as written: floating point is one too high for some pairs,
+    such as n = 9 and alpha = 0.7. A quotient, such as 1 / 3 or a value of `smallest_alpha`, is read
+    as the fraction that it rounds, so that bound and exceedance agree at every alpha.
     """
     k = math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
     return k - 1 if (n + 2 - k) / (n + 1) <= alpha else k
@@ -64,7 +64,7 @@ def coverage_law(n: int, alpha: float, n_new: int) -> CoverageLaw | None:
     if k > n:
         return None
     law = betabinom(n_new, k, n + 1 - k)
-    # Its own distribution function adds up from zero at every call; what lies farther out is nil.
+    # SciPy's own cdf sums from zero at every call; beyond this range the probability is nil.
     middle, reach = law.mean(), FAR * law.std() + 1.0
     counts = np.arange(max(int(middle - reach), 0), min(int(middle + reach), n_new) + 1)
     return CoverageLaw(counts, np.cumsum(law.pmf(counts)))
@@ -73,13 +73,13 @@ def coverage_law(n: int, alpha: float, n_new: int) -> CoverageLaw | None:
 def coverage_p_value(n: int, alpha: float, n_new: int, covered: int) -> float:
     """Probability that at most `covered` of `n_new` rows are within their bound.
 
-    Exact where tails do not tie, and too large otherwise, so a valid p-value of "the rows are
-    exchangeable with the n calibration rows" (Theorem 1). In logarithms: far out it keeps its
-    digits. `n` must be enough for `alpha`.
+    It is exact where tails do not tie, and too large otherwise, so it is a valid p-value of "the
+    rows are exchangeable with the n calibration rows" (Theorem 1). Computed in logarithms, it keeps
+    its precision far out. `n` must be enough for `alpha`.
     """
     k = conformal_rank(n, alpha)
     law = betabinom(n_new, k, n + 1 - k)
-    # The law is log-concave, so what lies farther below does not count beside the rest.
+    # The distribution is log-concave, so terms farther below are negligible.
     lowest = max(int(min(covered, law.mean()) - FAR * law.std() - 1.0), 0)
     return min(1.0, float(np.exp(logsumexp(law.logpmf(np.arange(lowest, covered + 1))))))
 
@@ -104,7 +104,7 @@ def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MarginalCalibration:
-    """One heap of exchangeable rows: the same level for every row (Theorem 1).
+    """All rows are exchangeable, so every row has the same level (Theorem 1).
 
     `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
     """

@@ -49,10 +49,10 @@ class Support:
 
 @dataclass(frozen=True)
 class Floor:
-    """The smallest survival any law may have: below `start` a constant, then falling like 1 / z.
+    """The smallest survival any law may have: constant below `start`, then falling like 1 / z.
 
-    Keeps a law from ending early (a normal tail rounds to zero 38 deviations out, and one such
-    calibration row would turn every bound into infinity).
+    It keeps a law from ending early. A normal tail rounds to zero 38 deviations out, and one such
+    calibration row would make every bound infinite.
     """
 
     ARCHIVE = Kept("Floor", single=("start", "scale"))
@@ -74,10 +74,10 @@ class Floor:
 
 @dataclass(frozen=True)
 class LossDistribution:
-    """One law of the loss per row.
+    """One distribution of the loss per row.
 
-    The draws' mean, or, where `gamma` (one level per row) is given, their gamma-envelope: the
-    ``r``-th largest draw survival with ``r = max(1, ceil(gamma * n_draws))``, whose inverse is
+    It is the mean of the draws or, if `gamma` (one level per row) is given, their gamma-envelope:
+    the ``r``-th largest draw survival with ``r = max(1, ceil(gamma * n_draws))``, whose inverse is
     the ``r``-th largest draw inverse.
 
     Shapes: for n rows, a scalar or an array of shape (n,) gives (n,); (1, m) or (n, m) gives (n,
@@ -110,9 +110,10 @@ class LossDistribution:
         return replace(self, draws=estimate(self.draws), gamma=None)
 
     def knots(self, level: FloatArray) -> FloatArray:
-        """Places, in no order, between which survival falls by no more than between the levels.
+        """Unordered losses between which survival falls by no more than between the levels.
 
-        The inverses; of a mixture those of its parts, which hold all its jumps and need no search.
+        These are the inverses. For a mixture they are the inverses of its parts, which include all
+        its jumps and need no search.
         """
         return self._attainable(self._reduced.knots(self._levels(level)))
 
@@ -123,8 +124,8 @@ class LossDistribution:
     def tail(self, z: FloatArray | float) -> FloatArray:
         """``P(Z >= z | x)``, atom included; ``tail(z) >= s`` exactly when ``z <= isf(s)``.
 
-        Less a margin for rounding, without which one calibration row in 300 would miss the bound
-        at its own level.
+        A margin for rounding is subtracted. Without it, one calibration row in 300 would miss the
+        bound at its own level.
         """
         # P(Z >= z) is P(Z > the float below z): no loss lies between.
         below = np.nextafter(np.asarray(z, dtype=np.float64), -np.inf)
@@ -167,7 +168,7 @@ class LossDistribution:
         """Return levels as (m,), shared by all rows, or (n, m), told by their shape."""
         full, given = self._per_row(level), np.asarray(level, dtype=np.float64)
         if not np.all((given >= 0) & (given <= 1)):
-            raise ValueError("levels are probabilities, from 0 to 1; some are not, or are missing.")
+            raise ValueError("levels must be probabilities from 0 to 1; some are outside or NaN.")
         # One set for all rows is looked up, sorted and checked once.
         is_shared = given.ndim == 0 or given.shape[0] == 1
         return given.reshape(-1) if is_shared else full
@@ -192,7 +193,7 @@ class LossDistribution:
         if not level.size:
             return np.empty(shape)
         if floor is not None and np.any((level > 0) & (level <= SMALLEST_SURVIVAL)):
-            # So far out the floor takes part, which the draws know nothing of.
+            # So far out the floor matters, which is no part of the draws.
             isf = partial(self._floored_isf, floor)
             bound = self._columnwise(isf, np.broadcast_to(level, shape))
         else:

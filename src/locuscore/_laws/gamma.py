@@ -40,9 +40,9 @@ class KNNGamma(BaseEstimator):
     quantiles of r over D1, scarcity is ``s = (r - q50) / (q90 - q50 + epsilon)`` and ``gamma =
     gamma_max - (gamma_max - gamma_min) * sigmoid((s - midpoint) / slope)``.
 
-    A row of D1 does not count as its own neighbour, so that rows of D1 and new rows are compared
-    alike; k is at most ``n1 - 1``. Missing signals are replaced by the mean of D1. Costs one
-    neighbour search per row.
+    A row of D1 is not its own neighbour, so that rows of D1 and new rows are treated alike; k is at
+    most ``n1 - 1``. Missing signals are replaced by the mean of D1. The cost is one neighbour
+    search per row.
     """
 
     ARCHIVE = Kept(

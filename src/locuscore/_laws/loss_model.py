@@ -45,11 +45,12 @@ class LossModel:
         return out
 
     def tails(self, S: FloatArray, z: FloatArray) -> FloatArray:
-        """``P(Z >= z | x)`` at the loss of each row, by laws whose inverse covers it there."""
+        """``P(Z >= z | x)`` at the loss of each row; raises if ``isf`` does not invert ``sf``."""
         tails = np.empty(len(z))
         for rows, dist in self.blocks(S):
             tails[rows] = dist.tail(z[rows])
-            # Free and deterministic: each row is covered at its own level, so k are at every alpha.
+            # A cheap and exact check: if each row is covered at its own level, then at every alpha
+            # k calibration rows are covered.
             broken = ~((tails[rows] >= 0) & (tails[rows] <= 1))
             own = dist.isf(np.where(broken, 0.0, tails[rows]))
             missed = broken | (z[rows] > own + 1e-9 * np.abs(z[rows]))

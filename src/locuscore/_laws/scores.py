@@ -18,8 +18,8 @@ class Score:
     """The number a rule thresholds, with the alpha or tau it was computed at.
 
     `Score.bound(alpha)` is `Locus.loss_bound`, `Score.exceedance(tau)` is `Locus.exceedance`,
-    `Score.tail(tau)` is the uncalibrated ``loss_dist(X).sf(tau)``, and `Score.other(name)` anything
-    else, such as an outlier score. Small values are safe in all of them.
+    `Score.tail(tau)` is the uncalibrated ``loss_dist(X).sf(tau)``, and `Score.other(name)` is any
+    other score, such as an outlier score. In all of them small values are safe.
     """
 
     kind: ClassVar[ScoreKind]
@@ -41,7 +41,7 @@ class Score:
 
     @staticmethod
     def tail(tau: float) -> "Score":
-        """The predictive law's own probability of a loss above tau, a function of D1 alone."""
+        """The loss model's own probability of a loss above tau, a function of D1 alone."""
         return TailScore(tau)
 
     @staticmethod
@@ -64,12 +64,12 @@ class Score:
     def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
         """Scores at rows given by their signals, for those that are functions of D1 alone."""
         raise ValueError(
-            f"the {self} has its level from the calibration rows, so they cannot certify it; "
+            f"the {self} takes its level from the calibration rows, so they cannot certify it; "
             "leave `of` out to certify the raw tail probability, or pass fresh X and y."
         )
 
     def rule_alpha(self, threshold: float) -> float | None:
-        """The alpha of a rule that thresholds this score there, if it has one."""
+        """The alpha of a rule with this score and this threshold, if it has one."""
         return self.alpha
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class ExceedanceScore(_AtTau):
         return np.where(at >= laws.law.support.high, 0.0, values)
 
     def rule_alpha(self, threshold: float) -> float | None:
-        """The threshold itself: accepting up to it is accepting where the bound fits."""
+        """The threshold itself: ``exceedance <= alpha`` means that the bound is at most tau."""
         return threshold if 0 < threshold < 1 else None
 
     def __str__(self) -> str:
@@ -165,7 +165,7 @@ class TailScore(_AtTau):
 
 @dataclass(frozen=True)
 class ProbabilityScore(_AtTau):
-    """``P(Z > tau | x)`` as estimated: draws averaged whatever gamma is. No rule thresholds it."""
+    """Estimate of ``P(Z > tau | x)``: the average of the draws, even with gamma; not for rules."""
 
     @classmethod
     def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:
@@ -185,7 +185,7 @@ class OtherScore(Score):
             raise TypeError(f"the name of a score is text; got {self.name!r}.")
 
     def before_calibration(self, model: LossModel, S: FloatArray) -> FloatArray:
-        """A `Locus` knows nothing of it."""
+        """A `Locus` cannot compute it."""
         raise ValueError(
             f"a Locus cannot compute {self}; pass its values to certify_threshold, with the "
             "losses of rows that had no part in it."
@@ -205,7 +205,7 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
 
 
 def check_score(of: Any) -> Score:
-    """Return a score; its name alone does not say at which alpha or tau."""
+    """Return a score; a name is refused, because it does not say at which alpha or tau."""
     if not isinstance(of, Score):
         raise TypeError(f"of must be a Score, such as Score.tail(tau); got {of!r}.")
     return of
@@ -215,8 +215,9 @@ def check_score(of: Any) -> Score:
 class RowLaws:
     """The laws of some rows with their calibration: all that a score is evaluated on.
 
-    `law` is what `Locus.loss_dist` gives, before calibration; `entries` is what calibration reads
-    of each row, None where it treats all alike; `rows` is their place in a `RowBlock`.
+    `law` is what `Locus.loss_dist` gives, before calibration. `entries` is what the calibration
+    reads about each row; None if it treats all rows alike. `rows` is their position in a
+    `RowBlock`.
     """
 
     rows: slice

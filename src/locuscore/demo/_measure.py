@@ -140,9 +140,9 @@ def summary(m: Measured) -> dict[str, Any]:
 def example_rows(m: Measured) -> list[int]:
     """Positions of up to six rows, one for each of six ways the three flags can combine.
 
-    Three combinations flagged by Locus, three accepted by it. From each, the row whose loss has
-    rank ``ceil((1 - alpha) * size)``: a share alpha of its kind did worse. Combinations that do
-    not occur are left out.
+    Locus flags three of the combinations and accepts the other three. From each, the row is taken
+    whose loss has rank ``ceil((1 - alpha) * size)``: a share alpha of its kind did worse.
+    Combinations that do not occur are left out.
     """
     locus, outlier, label_sd = m.flags["locus"], m.flags["outlier"], m.flags["label_sd"]
     kinds = [

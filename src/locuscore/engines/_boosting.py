@@ -18,18 +18,18 @@ class BoostedTrees(HistGradientBoostingRegressor):
     """scikit-learn's boosted trees, for features and targets that it cannot take.
 
     A feature that is missing in every row is made constant, so no tree splits on it, and `predict`
-    may find anything there. Happens with columns not filled yet, and in folds or parts that miss
-    the few rows of a rarely filled one. Very large or small targets are measured in a unit of their
-    size, a power of two, since gradients are kept in single precision.
+    accepts any value there. This happens with columns that are not filled yet, and in folds that
+    miss the few filled rows of a column. Very large or small targets are measured in a unit of
+    their size, a power of two, since gradients are kept in single precision.
     """
 
     unit_ = 1.0  # of models that were saved without one
 
     def fit(self, X: FloatArray, y: FloatArray, **kwargs: Any) -> Self:
-        """Fit as scikit-learn does, small samples with one thread.
+        """Fit as scikit-learn does, but small samples with one thread.
 
-        Up to some 30,000 rows more threads gain nothing, and on cores that other programs use they
-        wait for each other: a fit of a second then takes a minute.
+        Up to about 30,000 rows, more threads gain nothing. On busy cores they wait for each other,
+        and a fit of a second can take a minute.
         """
         _, exponent = np.frexp(np.max(np.abs(y)))
         self.unit_ = 2.0 ** (UNIT_STEP * min(round(int(exponent) / UNIT_STEP), 7))

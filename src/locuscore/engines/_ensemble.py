@@ -21,15 +21,14 @@ N_LEVELS = 40  # knots per law in the integral of the CRPS
 
 
 class Ensemble(BaseEstimator):
-    """A weighted mixture of several engines' laws: ``P(Z > z) = sum_j w_j P_j(Z > z)``.
+    """A weighted mixture of several engines: ``P(Z > z) = sum_j w_j P_j(Z > z)``.
 
     Which engine is best changes from one dataset to the next; the mixture is seldom far from the
-    best. Its draws are mixtures of the members' draws, paired by number: draw s takes draw s of
-    each member, and members with fewer draws start over (a member with one draw takes part in
-    all), so `gamma` works as soon as one member has several. The average weighs each member's own
-    average.
+    best. Draw s of the mixture is made of draw s of each member. Members with fewer draws start
+    over, so a member with one draw takes part in all. So `gamma` works as soon as one member has
+    several draws. The average is the weighted mean of the members' averages.
 
-    Stacked weights minimise the CRPS of the mixture of out-of-fold laws inside D1. It is a
+    Stacked weights minimise the CRPS of the mixture of out-of-fold distributions inside D1. It is a
     quadratic form in the weights, so the minimum on the simplex is unique up to equal members.
 
     Parameters
@@ -131,16 +130,19 @@ def _stacked_weights(
 def _crps_matrix(laws: list[Law], z: FloatArray) -> FloatArray:
     """Sum over rows of ``integral of (F_j - 1{z <= t})(F_k - 1{z <= t}) dt`` for members j, k.
 
-    As in `metrics.crps`, survivals count as straight between knots at quantiles of all members.
+    As in `metrics.crps`, survival functions are taken as straight between knots, which lie at
+    quantiles of all members.
     """
     levels = (np.arange(N_LEVELS) + 0.5)[None, :] / N_LEVELS
     knots = np.sort(np.column_stack([*(law.isf(levels) for law in laws), z]), axis=1)
     above = knots[:, :-1] >= z[:, None]
     left, right = [], []
     for law in laws:
+        # From the value at one knot to the limit just below the next: a law may jump at a knot.
         start, stop = law.sf(knots)[:, :-1], law.sf(np.nextafter(knots, -np.inf))[:, 1:]
         left.append(np.where(above, start, start - 1.0))
         right.append(np.where(above, stop, stop - 1.0))
+    # The product of two straight lines integrates to (2 aa' + 2 bb' + ab' + ba') * width / 6.
     a, b, width = np.stack(left), np.stack(right), np.diff(knots, axis=1) / 6.0
     same = np.einsum("jnm,knm,nm->jk", a, a, width) + np.einsum("jnm,knm,nm->jk", b, b, width)
     cross = np.einsum("jnm,knm,nm->jk", a, b, width)
@@ -150,6 +152,7 @@ def _crps_matrix(laws: list[Law], z: FloatArray) -> FloatArray:
 def _smallest_on_simplex(matrix: FloatArray) -> FloatArray:
     """Weights w >= 0 with sum 1 that minimise ``w' M w``."""
     n = len(matrix)
+    # Divided by its trace, so that `ftol` means the same in every unit of the loss.
     scaled = matrix / (np.trace(matrix) or 1.0)
     found = minimize(
         lambda w: w @ scaled @ w,

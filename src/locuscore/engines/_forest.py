@@ -24,36 +24,38 @@ N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 class Forest(BaseEstimator):
     """Leaf samples of a random forest grown on the ranks of the losses; several trees per draw.
 
-    Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it,
-    so every draw is a step law with equal weights, and the average over draws is the leaf-weight
-    law, however the trees are shared out. Beyond a row's largest point the law falls off like a
-    power with the row's own scale. Ranks make the splits blind to outliers and to the unit of the
-    loss. Takes missing values.
+    Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it.
+    So every draw is a step distribution with equal weights, and the average over draws does not
+    depend on how the trees are divided among the draws. Beyond a row's largest point the
+    distribution falls off like a power with the row's own scale. Because the trees are grown on
+    ranks, splits depend neither on outliers nor on the unit of the loss. Missing values are
+    accepted.
 
-    A draw pools the points of consecutive trees. With one tree per draw a law of 8 points has 9
-    values of survival, so the calibration tails of a gamma-envelope tie and coverage is .93 to
-    .998 for a target of .90: valid, and up to twice as wide as need be. Ten draws of ten trees
-    cover as they should, with less caution far from D1 (docs/choosing.md has the figures).
+    A draw pools the points of consecutive trees. With one tree per draw, a distribution of 8 points
+    has only 9 values of survival, so the calibration tails of a gamma-envelope tie. Coverage is
+    then .93 to .998 for a target of .90: valid, but bounds are up to twice as wide as necessary.
+    Ten draws of ten trees have the right coverage, with less caution far from D1 (docs/choosing.md
+    has the figures).
 
     Parameters
     ----------
     n_trees
         Number of trees.
     min_samples_leaf
-        Smallest leaf, in the rows that a tree is grown on; the leaves are filled by all of D1.
+        Smallest leaf, counted in the rows that a tree is grown on; all rows of D1 fill the leaves.
     max_features
         Share of the signals tried at each split.
     n_points
         Order statistics kept per leaf.
     max_samples
         Rows that each tree is grown on, a whole number. None for the best of ``n ** 0.8``,
-        ``n ** 0.9`` and n by out-of-bag error, at most 100,000: fewer rows make larger leaves, for
-        noisy losses; all of them follow a loss that changes quickly from row to row.
+        ``n ** 0.9`` and n by out-of-bag error, at most 100,000. Fewer rows make larger leaves,
+        which suit noisy losses; more rows follow a loss that changes quickly from row to row.
     n_draws
         Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
-        Without gamma it plays no part.
+        It has no effect without gamma.
     n_jobs
-        Threads for growing and for following the trees.
+        Threads for growing the trees and for finding the leaf of each row.
     random_state
         Seed of the forest.
     """
@@ -92,9 +94,12 @@ class Forest(BaseEstimator):
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
         self.n_draws_ = self._count_draws()
         self.forest_ = self._grown(S, rankdata(z) / len(z))
+        # All rows fill the leaves, also those that a tree was not grown on.
         leaves = self._leaves(S)
+        # Sorted once: a stable sort by leaf then leaves the losses of each leaf in order.
         ascending = np.argsort(z, kind="stable")
         tables, first_row = [], 0
+        # One table holds the points of all trees, so that predicting is one lookup.
         self.table_row_ = []  # per tree: node number -> row of the table
         for tree, leaf in zip(self.forest_.estimators_, leaves.T, strict=True):
             nodes, table = _leaf_points(leaf[ascending], z[ascending], self.n_points)
@@ -125,7 +130,7 @@ class Forest(BaseEstimator):
     def _count_draws(self) -> int:
         if self.n_draws is None:
             even = [d for d in range(1, self.n_trees + 1) if self.n_trees % d == 0]
-            return min(even[1:] or even, key=lambda d: abs(d - N_DRAWS))  # several, if it can be
+            return min(even[1:] or even, key=lambda d: abs(d - N_DRAWS))  # several, if possible
         if check_count(self.n_draws, "n_draws") > self.n_trees or self.n_trees % self.n_draws:
             raise ValueError(
                 f"n_draws must divide n_trees, so that draws have equally many trees; got "
@@ -149,7 +154,7 @@ class Forest(BaseEstimator):
                 max_features=self.max_features,
                 max_samples=n_rows,
                 n_jobs=self.n_jobs,
-                random_state=seed,
+                random_state=seed,  # the same for all, so that they differ by their rows alone
             )
             for n_rows in choices
         ]
@@ -157,6 +162,7 @@ class Forest(BaseEstimator):
             return forests[0].fit(S, ranks)
         rows, n_first = _as_float32(S), min(N_FIRST_TREES, self.n_trees)
         for forest in forests:
+            # A warm start keeps these trees when the best forest grows the rest of its own.
             forest.set_params(n_estimators=n_first, warm_start=True).fit(S, ranks)
         errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
         best = forests[int(np.argmin(np.round(errors, 12)))]  # the cheapest of equals
@@ -183,19 +189,21 @@ class Forest(BaseEstimator):
 
 
 def _as_float32(S: FloatArray) -> Any:
-    with np.errstate(over="ignore"):  # beyond the range of a float32 a row goes right
+    # Trees of scikit-learn read float32. A value beyond its range becomes infinite and goes right.
+    with np.errstate(over="ignore"):
         return np.ascontiguousarray(S, dtype=np.float32)
 
 
 def _out_of_bag_error(
     forest: RandomForestRegressor, rows: Any, ranks: FloatArray, n_trees: int
 ) -> float:
-    """Mean squared error that `n_trees` such trees would make on new rows, leaves filled by all.
+    """Mean squared error that `n_trees` such trees would make on new rows.
 
     A row is predicted by the trees that were grown without it, from the other rows of its leaf.
-    The mean of k trees with variance v errs by v / k more than infinitely many would.
+    The error of a mean of k trees with variance v is v / k above that of infinitely many.
     """
-    n, mean, spread = np.zeros((3, len(ranks)))  # of the predictions of each row, as they come
+    # Welford's running mean and variance: the predictions of all trees need not be kept.
+    n, mean, spread = np.zeros((3, len(ranks)))
     for tree, grown_on in zip(forest.estimators_, forest.estimators_samples_, strict=True):
         leaf = tree.apply(rows, check_input=False)
         others_sum = np.bincount(leaf, ranks)[leaf] - ranks
@@ -206,7 +214,7 @@ def _out_of_bag_error(
         step = others_sum[new] / others[new] - mean[new]
         mean[new] += step / n[new]
         spread[new] += step**2 * (1 - 1 / n[new])
-    several = n >= 2
+    several = n >= 2  # one prediction has no variance
     if not several.any():
         return np.inf
     n, mean, spread = n[several], mean[several], spread[several]
@@ -218,6 +226,7 @@ def _leaf_points(leaf: IntArray, z: FloatArray, n_points: int) -> tuple[IntArray
     """For rows in ascending order of z: the occupied leaves, and evenly spaced order statistics."""
     by_leaf = np.argsort(leaf, kind="stable")
     nodes, first, count = np.unique(leaf[by_leaf], return_index=True, return_counts=True)
+    # Middles of n_points equal parts: each point stands for the same share of the leaf.
     middle = (np.arange(n_points) + 0.5) / n_points
     position = first[:, None] + (middle * count[:, None]).astype(np.int64)
     return nodes, z[by_leaf][position]

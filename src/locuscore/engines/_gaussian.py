@@ -44,7 +44,7 @@ class Gaussian(BaseEstimator):
         self.scale_ = seeded(default if self.scale is None else self.scale, seeds[1])
         folds = KFold(min(5, len(z)), shuffle=True, random_state=seeds[2])
         errors = np.abs(z - cross_val_predict(self.location_, S, z, cv=folds))
-        # A tenth of the mean error keeps near-perfect rows from ruling the log scale.
+        # A tenth of the mean error keeps rows with almost no error from dominating the log scale.
         self.floor_ = max(0.1 * float(errors.mean()), smallest_scale(z))
         self.location_.fit(S, z)
         self.scale_.fit(S, np.log(errors + self.floor_))

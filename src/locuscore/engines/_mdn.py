@@ -20,18 +20,19 @@ HELD_OUT_SHARE = 0.2
 class MDN(BaseEstimator):
     """Mixture density network with Monte-Carlo dropout; one draw per dropout mask.
 
-    A hidden layer gives weights, locations and scales of `n_components` normal laws, fitted by
-    maximum likelihood with dropout on the hidden units. Each of `n_draws` masks, drawn in `fit` and
-    stored, is one draw: a mixture in closed form. Laws are evaluated and never sampled, so results
-    repeat and tails carry no Monte-Carlo noise. Training stops when the likelihood of held-out rows
-    of D1 stops growing, and the best epoch is kept. Missing signals are refused.
+    A hidden layer gives weights, locations and scales of `n_components` normal distributions,
+    fitted by maximum likelihood with dropout on the hidden units. Each of `n_draws` masks, drawn in
+    `fit` and stored, is one draw: a mixture in closed form. Mixtures are evaluated and never
+    sampled, so results are repeatable and tails carry no Monte-Carlo noise. Training stops when the
+    likelihood of held-out rows of D1 stops growing, and the best epoch is kept. Missing signals are
+    refused.
 
     Parameters
     ----------
     n_draws
         Number of dropout masks.
     n_components
-        Normal laws per mixture.
+        Normal distributions per mixture.
     n_hidden
         Units of the hidden layer.
     dropout
@@ -92,7 +93,10 @@ class MDN(BaseEstimator):
         row_seed, mask_seed, seed = spawn_seeds(self.random_state, 3)
         self.target_ = Target.learn(z, self.transform)
         self.signal_centre_, spread = S.mean(axis=0), S.std(axis=0)
-        self.signal_unit_ = np.where(spread > 0, spread, 1.0)
+        self.signal_unit_ = np.where(spread > 0, spread, 1.0)  # constant signals become zero
+        # The masks are drawn once, so that nothing is random after fit. Units that stay are
+        # enlarged, so that the expected input of the next layer is the same with and without
+        # dropout.
         units = np.random.default_rng(mask_seed).random((self.n_draws, self.n_hidden))
         self.masks_ = (units >= self.dropout) / (1.0 - self.dropout)
         n_out = max(1, round(HELD_OUT_SHARE * len(z)))
@@ -103,7 +107,7 @@ class MDN(BaseEstimator):
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             batch_size=self.batch_size,
-            # Constant losses leave nothing to learn; components that drift apart would be noise.
+            # Equal losses leave nothing to learn, and training would only fit noise.
             max_epochs=self.max_epochs if np.ptp(z) > 0 else 0,
             patience=self.patience,
             device=self.device,

@@ -13,9 +13,10 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
 
 SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
+# Logits and log scales are clipped, so that exp neither overflows nor makes a component vanish.
 LARGEST_LOGIT = 15.0
 LOG_SCALES = (-7.0, 4.0)
-HELD_OUT_PASSES = 20
+HELD_OUT_PASSES = 20  # masks averaged for the held-out likelihood
 MOST_VALUES, MOST_WEIGHTS = 2**20, 2**26  # of one row, and of all masked networks
 
 
@@ -52,10 +53,10 @@ def train(
     held_out: IntArray,
     seed: int,
 ) -> Trained:
-    """Fit the weights on the other rows; keep those with the best likelihood of the held-out ones.
+    """Fit on the rows that are not held out; keep the weights with the best held-out likelihood.
 
     The held-out likelihood is that of the average over the first masks. All randomness comes from
-    a generator of its own, so torch's global one stays as it was.
+    a separate generator, so torch's global one is not touched.
     """
     random = torch.Generator().manual_seed(seed)
     network = [part.to(how.device) for part in _initial(S, t, how, masks.shape[1], random)]
@@ -67,7 +68,7 @@ def train(
     x, y = (torch.as_tensor(part, dtype=torch.float32, device=how.device) for part in (S, t))
     passes = torch.as_tensor(masks[:HELD_OUT_PASSES, None], dtype=torch.float32, device=how.device)
     rest = np.setdiff1d(np.arange(len(t)), held_out)
-    rows = torch.as_tensor(rest if len(rest) else held_out)
+    rows = torch.as_tensor(rest if len(rest) else held_out)  # a single row plays both parts
     best, best_epoch, history = [part.detach().clone() for part in network], 0, list[float]()
     for epoch in _track(range(how.max_epochs)):
         for batch in torch.split(rows[torch.randperm(len(rows), generator=random)], how.batch_size):
@@ -76,9 +77,11 @@ def train(
             loss = -log_density(network, x[batch], y[batch], mask).mean()
             optimiser.zero_grad()
             torch.autograd.backward(loss)
+            # One enormous loss must not throw the weights far off.
             torch.nn.utils.clip_grad_norm_(network, 5.0)
             optimiser.step()
         with torch.no_grad():
+            # The log of the mean density over the masks, as in the average of the draws.
             density = log_density(network, x[held_out], y[held_out], passes)
             value = float(-(torch.logsumexp(density, 0) - math.log(len(passes))).mean())
         if not math.isfinite(value):
@@ -104,10 +107,11 @@ def _initial(
         return (2 * torch.rand((n_in, n_out), generator=random) - 1) / n_in**0.5
 
     k = how.n_components
+    # Components that start apart do not have to learn to separate.
     middle = np.quantile(t, (np.arange(k) + 0.5) / k)
     bias = torch.as_tensor(np.concatenate([np.zeros(k), middle, np.full(k, -0.5)]))
     first, first_bias = uniform(S.shape[1], n_hidden), uniform(S.shape[1], n_hidden)[0]
-    # Losses that are all equal have one law, whatever the row.
+    # If all losses are equal, every row has the same distribution.
     out = uniform(n_hidden, 3 * k) * float(np.ptp(t) > 0)
     return [first, first_bias, out, bias.float()]
 
@@ -133,7 +137,8 @@ def mixture(
     first, first_bias, out, out_bias = weights
     _check_sizes(first, first_bias, out, out_bias, masks)
     hidden = np.maximum(S @ first + first_bias, 0.0)
-    # A mask on the hidden units is a mask on the rows of the next matrix, whatever the input.
+    # A mask on the hidden units is a mask on the rows of the next matrix, so one matrix product
+    # serves all masks.
     masked = masks.T[:, :, None] * out[:, None, :]
     shape = (len(S), len(masks), out.shape[1] // 3)
     share, location, scale = (
@@ -154,7 +159,7 @@ def _check_sizes(
     out_bias: FloatArray,
     masks: FloatArray,
 ) -> None:
-    """Raise where the parts do not make one network, or one that fills the memory for a row."""
+    """Raise if the parts do not fit together, or if a single row would fill the memory."""
     n_hidden, n_values = out.shape
     if (first.shape[1:], first_bias.shape, masks.shape[1:]) != ((n_hidden,),) * 3:
         raise ValueError("the layers of a network differ in their hidden units.")

@@ -17,8 +17,8 @@ from locuscore.engines._boosting import BoostedTrees
 class QuantileGrid(BaseEstimator):
     """One boosted regressor per quantile, sorted per row and joined by straight lines.
 
-    Below the first quantile the law reaches down to the smallest loss seen, beyond the last one
-    it falls off like a power. One draw per row.
+    Below the first quantile the distribution reaches down to the smallest loss seen; beyond the
+    last one it falls off like a power. One draw per row.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class QuantileGrid(BaseEstimator):
             seeded(base, seed).set_params(quantile=float(p)).fit(S, z)
             for p, seed in zip(wanted, seeds, strict=True)
         ]
-        self.levels_ = np.append(1.0, 1.0 - wanted)
+        self.levels_ = np.append(1.0, 1.0 - wanted)  # survival is 1 at the smallest loss seen
         self.lowest_ = float(z.min())
         self.smallest_ = smallest_scale(z)
         return self
@@ -67,6 +67,7 @@ class QuantileGrid(BaseEstimator):
         check_is_fitted(self)
         lowest = np.full(len(S), self.lowest_)
         columns = np.column_stack([lowest, *(model.predict(S) for model in self.models_)])
+        # The models are fitted one by one, so their quantiles may cross; sorting repairs it.
         quantiles = np.sort(columns, axis=1)
         scale = np.maximum(quantiles[:, -1] - quantiles[:, 0], self.smallest_)
         return GridDraws(quantiles[:, None, :], self.levels_, scale)

@@ -16,10 +16,10 @@ from locuscore.engines._boosting import BoostedTrees
 
 
 class Scale(BaseEstimator):
-    """Mean size of the loss from one regressor, times the shape its out-of-fold ratios have.
+    """Mean size of the loss from one regressor, times the shape of its out-of-fold ratios.
 
     ``Z = m(x) * R`` with ``m(x)`` the predicted mean of ``|Z|`` and R the pooled ratios
-    ``z / m(x)``: the cheapest engine, and the baseline to beat. One draw per row.
+    ``z / m(x)``. It is the cheapest engine, and the baseline to beat. One draw per row.
 
     Parameters
     ----------
@@ -45,9 +45,10 @@ class Scale(BaseEstimator):
         default = BoostedTrees(loss="poisson", max_iter=100, learning_rate=0.05)
         self.model_ = seeded(default if self.model is None else self.model, seeds[0])
         self.unit_ = float(np.mean(np.abs(z))) or 1.0
-        # Never zero: the Poisson deviance refuses a fold in which every loss is.
+        # Never zero: the Poisson deviance refuses a fold in which every loss is zero.
         size = self._positive(np.abs(z) / self.unit_)
         folds = KFold(min(self.cv, len(z)), shuffle=True, random_state=seeds[1])
+        # Out of fold: on its own rows the model fits too well, and the ratios would be too narrow.
         expected = cross_val_predict(self.model_, S, size, cv=folds)
         self.model_.fit(S, size)
         ratios = np.sort(z / self.unit_ / self._positive(expected))
@@ -63,4 +64,5 @@ class Scale(BaseEstimator):
 
     @staticmethod
     def _positive(expected: FloatArray) -> FloatArray:
+        # A thousandth of the mean loss: a prediction near zero would make a ratio enormous.
         return np.maximum(expected, 1e-3)

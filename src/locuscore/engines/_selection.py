@@ -64,12 +64,13 @@ def select_engine(
 ) -> EngineSelection:
     """Compare engines on rows they were not fitted on; the smallest CRPS wins.
 
-    All candidates see the same folds. The CRPS judges the whole law. The pinball loss judges the
-    bound at `alpha` as `Locus` would give it: calibrated, here on the left-out fold itself, which
-    is one number for hundreds of rows. A candidate that raises is reported and left out.
+    All candidates see the same folds. The CRPS judges the whole distribution. The pinball loss
+    judges the bound at `alpha` as `Locus` would give it: calibrated, here on the held-out fold
+    itself, which learns one number from hundreds of rows. A candidate that raises an error is
+    reported and left out.
 
-    Give it D1 only. Whatever is chosen there, the engine and its laws are functions of D1, so the
-    rows of D2 are exchangeable with new ones under them and Theorem 1 holds unchanged.
+    Pass only D1. Whatever is chosen there, the engine is a function of D1, so the rows of D2 stay
+    exchangeable with new ones and Theorem 1 holds unchanged.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def select_engine(
     >>> z = S[:, 0] * rng.exponential(size=300)
     >>> result = select_engine([Forest(n_trees=20), Scale()], S, z, random_state=0)
     >>> [record["name"] for record in result.table]
-    ['Forest(n_trees=20)', 'Scale()']
+    ['Scale()', 'Forest(n_trees=20)']
     """
     named = _named(candidates)
     level = float(check_alpha(alpha))
@@ -185,7 +186,7 @@ class Auto(BaseEstimator):
 
 
 def _default_candidates() -> dict[str, Any]:
-    """Engines with many draws, so that `gamma` works whichever wins; docs/engines.md says why."""
+    """Engines with several draws, so that `gamma` works whichever wins; see docs/engines.md."""
     forest, grid, scale = Forest(), QuantileGrid(), Scale()
     return {
         "Forest": forest,
@@ -239,7 +240,7 @@ def _fold_scores(fold: Fold, z: FloatArray, alpha: float) -> tuple[FloatArray, F
     """CRPS of each row, and the pinball loss of its bound, calibrated on the fold."""
     tails = fold.law.tail(z)
     if np.isnan(tails).any():
-        raise ValueError("the laws are not numbers on the left-out rows")
+        raise ValueError("the distributions have NaN on the held-out rows")
     # A fold too small for alpha takes its smallest tail, where Locus would give an infinite bound.
     level = calibrated_level(np.sort(tails), alpha) or float(tails.min())
     bound = fold.law.isf(level)

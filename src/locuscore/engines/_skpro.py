@@ -19,15 +19,16 @@ class FromSkpro(BaseEstimator):
     """A probabilistic regressor of skpro as a model of the loss; one draw per row.
 
     The regressor is fitted on the losses divided by a power of two near their spread, so that
-    its settings mean the same in every unit. Normal and log-normal laws are kept in closed form,
-    with all digits of their tails; empirical ones become steps with a tail. Any other law is
-    mixed with a power tail that holds 0.001 of the mass, because many families end early. Its
-    survival is exact for the families that skpro takes from scipy and for Student's, ``1 - cdf``,
-    with no digits below 1e-16, for the rest. Its `ppf` only starts the search for the upper
-    inverse, which is ours: theirs is the lower one, and on some families an approximation.
+    its settings mean the same in every unit. Normal and log-normal distributions are used in closed
+    form, with full precision in the tails; empirical ones become steps with a tail. Any other
+    distribution is mixed with a power tail that holds 0.001 of the mass, because many families end
+    early. The survival function is exact for the families that skpro takes from scipy and for
+    Student's; for the rest it is ``1 - cdf``, which has no precision below 1e-16. skpro's `ppf` is
+    the lower inverse, and for some families an approximation, so it is only the starting point of
+    our search for the upper inverse.
 
-    Rows are never looped over here; skpro itself loops where it builds empirical distributions.
-    Missing signals are handed on, and refused if the regressor refuses them.
+    There is no loop over rows here; skpro itself loops where it builds empirical distributions.
+    Missing signals are passed on, and refused if the regressor refuses them.
 
     Parameters
     ----------

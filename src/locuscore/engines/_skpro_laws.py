@@ -17,13 +17,13 @@ from locuscore.draws._inversion import invert
 from locuscore.draws._points import power_tail, power_tail_excess
 
 TAIL_MASS = 0.001
-CLOSEST_TO_CERTAIN = 1e-6  # probabilities asked of a ppf stay this far from 0 and 1
+CLOSEST_TO_CERTAIN = 1e-6  # a ppf may be infinite at 0 and 1, so it is asked no closer than this
 SMALLEST_LOG_SCALE = 1e-9
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What the laws need to know of D1: range, unit of the regressor's target, smallest scale."""
+    """What the laws need from D1: range, unit of the regressor's target, smallest scale."""
 
     low: float
     high: float
@@ -34,11 +34,13 @@ class Losses:
 def laws_of(dist: BaseDistribution, losses: Losses) -> LossDraws:
     """Laws of the loss from a distribution of ``loss / unit``, one row each."""
     unit = losses.unit
+    # Exact types only: a subclass may have another distribution function.
     if type(dist) is Normal:
         location, scale = _parameters(dist, "mu", "sigma")
         return NormalDraws(unit * location, np.maximum(unit * scale, losses.smallest))
     if type(dist) is LogNormal:
         location, scale = _parameters(dist, "mu", "sigma")
+        # Multiplying by the unit is adding its logarithm to the location.
         normal = NormalDraws(location + np.log(unit), np.maximum(scale, SMALLEST_LOG_SCALE))
         return TransformedDraws(normal, _log, _exp)
     if type(dist) is Empirical and dist.weights is None:
@@ -67,9 +69,9 @@ def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
 class SearchedDraws(Draws):
     """Laws known by their own survival function, mixed with a power tail; one draw.
 
-    ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median
-    with the distance from there to its upper tenth as scale. `quantile` starts searches; where it
-    is None they start from the range of the losses seen.
+    ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median; its
+    scale is the distance from there to the upper tenth. Searches start at `quantile`, or, if that
+    is None, from the range of the losses seen.
     """
 
     n: int
@@ -93,6 +95,7 @@ class SearchedDraws(Draws):
         """Upper inverse of `sf`."""
         level = np.broadcast_to(level, self.shape)
         start, scale = self._tail
+        # Where the tail alone reaches the level: for very small levels the inverse is near there.
         share = np.clip(level / TAIL_MASS, 0.0, 1.0)
         beyond = start + power_tail_excess(share, scale)
         return self._search(self.sf, level, beyond)
@@ -119,6 +122,7 @@ class SearchedDraws(Draws):
             low = high = self.quantile(inside)
         if also is not None:
             low, high = np.minimum(low, also), np.maximum(high, also)
+        # Small first steps, because a start from `quantile` is close; they grow in `_widened`.
         step = np.maximum(high - low, self.losses.high - self.losses.low) * 1e-6
         low = _widened(lambda z: sf(z) >= level, low, -step)
         high = _widened(lambda z: sf(z) < level, high, step)
@@ -128,7 +132,7 @@ class SearchedDraws(Draws):
 def _widened(
     holds: Callable[[FloatArray], np.ndarray], end: FloatArray, step: FloatArray
 ) -> FloatArray:
-    """Move each end outwards, faster each time, until it holds; where none does, far out."""
+    """Move each end outwards, faster each time, until `holds` is true; at most 60 steps."""
     for _ in range(60):
         wanting = ~holds(end) & np.isfinite(end)
         if not wanting.any():
@@ -145,6 +149,7 @@ def _parameters(dist: BaseDistribution, *names: str) -> list[FloatArray]:
 
 def _points(dist: Empirical) -> FloatArray:
     """Return the sample of each row, (n, 1, m)."""
+    # skpro stacks the rows sample by sample: all rows of the first sample come first.
     values = dist.spl.to_numpy(dtype=np.float64)
     m = len(values) // len(dist)
     return np.ascontiguousarray(values.reshape(m, len(dist)).T)[:, None, :]
@@ -158,7 +163,7 @@ def _vectorised_ppf(dist: BaseDistribution) -> Callable[[FloatArray], FloatArray
 
 
 def _survival(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
-    """``P(Z > z)``; below zero, families on the positive axis may answer NaN for 1."""
+    """``P(Z > z)``; below zero, families on the positive axis may answer NaN instead of 1."""
     with np.errstate(all="ignore"):
         place = z / unit
         # The float just below zero must stay below it, or the tail at zero loses its atom.
@@ -168,7 +173,7 @@ def _survival(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
 
 
 def _own_survival(dist: BaseDistribution, place: FloatArray) -> Any:
-    """Survival with all its digits where a closed form is at hand: heavy tails need them."""
+    """Survival with full precision where there is a closed form, as heavy tails need it."""
     if type(dist) is TDistribution:
         location, scale, freedom = _parameters(dist, "mu", "sigma", "df")
         return stdtr(freedom, (location - place) / scale)

@@ -1,8 +1,8 @@
 """Pictures of bounds, losses and rules: functions of arrays that take an Axes and return it.
 
 Without `ax` a new figure is made through pyplot, so that ``plt.show()`` and ``plt.savefig`` find
-it; with `ax` pyplot is not touched. `unit` is the unit of the loss, such as ``"dollars"``, and
-stands in the labels. Arrays follow `locuscore.metrics`: missing values, empty arrays and arrays of
+it; with `ax` pyplot is not touched. `unit` is the unit of the loss, such as ``"dollars"``, and is
+used in the labels. Arrays follow `locuscore.metrics`: missing values, empty arrays and arrays of
 different lengths are refused, losses are finite, and infinite bounds are drawn and counted.
 Needs matplotlib: ``pip install 'locuscore[plot]'``.
 """

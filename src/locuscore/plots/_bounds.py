@@ -1,4 +1,4 @@
-"""Bounds beside the losses they bound, their distribution, and what drives one of them."""
+"""Bounds against the losses they bound, their distribution, and what drives one of them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,10 +46,10 @@ def bound_against_loss(
 ) -> "Axes":
     """Draw each row's realised loss against its bound; the diagonal separates covered from not.
 
-    With `tau`, lines at the tolerance split the rows accepted (``bound <= tau``) from those
-    flagged, and the share accepted and yet above tau is given (Theorem 3). Shares in the legend are
-    of all rows; of more than `max_points` rows a random sample is drawn, and the label says so.
-    Infinite bounds stand at the right edge. `log=True` gives both axes about four decades.
+    With `tau`, lines at the tolerance separate accepted rows (``bound <= tau``) from flagged ones,
+    and the share accepted and yet above tau is given (Theorem 3). Shares in the legend are of all
+    rows. Of more than `max_points` rows only a random sample is drawn, and the label says so.
+    Infinite bounds are drawn at the right edge. `log=True` gives both axes about four decades.
 
     Examples
     --------
@@ -142,10 +142,10 @@ def reasons(
     most: int = 10,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw by which factor each signal raises or lowers one row's bound, largest effect on top.
+    """Draw the factor by which each signal raises or lowers one row's bound, largest effect on top.
 
-    A factor of 1.8 raises the bound by 80 %, one of 0.5 halves it. The `most` strongest are drawn,
-    and the others together as their product.
+    A factor of 1.8 raises the bound by 80 %, and one of 0.5 halves it. The `most` strongest are
+    drawn one by one, the others together as their product.
 
     Examples
     --------

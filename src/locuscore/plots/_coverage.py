@@ -1,4 +1,4 @@
-"""Is the bound as often right as it says: along the bound, in groups, and over the whole law."""
+"""Does the bound hold as often as it says: along the bound, in groups, and in distribution."""
 
 from typing import TYPE_CHECKING
 
@@ -43,8 +43,8 @@ def coverage_by_bound(
     """Draw the share of losses within their bound, from the smallest bounds to the largest.
 
     Each bin has an exact interval of level ``1 - delta`` (see `metrics.local_coverage`); the line
-    is at ``1 - alpha``. Theorem 1 is about all rows together: bins may lie off the line, and show
-    where the bound is too tight or too generous.
+    is at ``1 - alpha``. Theorem 1 is about all rows together. Single bins may lie off the line;
+    they show where the bound is too tight or too loose.
 
     Examples
     --------
@@ -84,8 +84,8 @@ def coverage_by_group(
 ) -> "Axes":
     """Draw the share of losses within their bound in each group, largest group on top.
 
-    Each group has an exact interval of level ``1 - delta``; the line is at ``1 - alpha``. Beyond
-    the `most` largest groups the rest is drawn as one.
+    Each group has an exact interval of level ``1 - delta``; the line is at ``1 - alpha``. Groups
+    beyond the `most` largest are drawn as one.
 
     Examples
     --------
@@ -118,11 +118,12 @@ def coverage_by_group(
 
 
 def pit_histogram(tails: ArrayLike, *, n_bins: int = 20, ax: "Axes | None" = None) -> "Axes":
-    """Draw a histogram of ``1 - P(Z >= z | x)``; flat where the law of the loss is right.
+    """Draw a histogram of ``1 - P(Z >= z | x)``; it is flat if the distribution is right.
 
-    The shaded band holds the height of one bar in 95 of 100 samples from the right law. High bars
-    on the right: losses are larger than the law expects; on both sides: it is too narrow; in the
-    middle: too wide. Calibration corrects the bound, not this picture. For laws with atoms pass
+    The shaded band holds the height of one bar in 95 of 100 samples from the right distribution.
+    High bars on the right mean that losses are larger than the distribution expects; high bars on
+    both sides, that it is too narrow; high bars in the middle, that it is too wide. Calibration
+    corrects the bound, not this picture. For distributions with atoms pass
     `metrics.randomized_tails`.
 
     Examples

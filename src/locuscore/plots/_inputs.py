@@ -61,7 +61,7 @@ def fit_panel(
 
 
 def spread_panel(grid: ArrayLike, sd: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the standard deviation of the target along a grid, which knows no predictor (Figure 1b).
+    """Draw the standard deviation of the target, which depends on no predictor (Figure 1b).
 
     Examples
     --------

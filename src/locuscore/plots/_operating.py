@@ -1,4 +1,4 @@
-"""What is accepted and how much of it is bad: along the acceptance, tau, or the threshold."""
+"""How much is accepted and how much of it is bad, against acceptance, tau or the threshold."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -50,10 +50,10 @@ def exceedance_curves(
 ) -> "Axes":
     """Draw the share of losses above tau among the accepted rows against the share accepted.
 
-    `scores` maps a name to one score per row; small scores are accepted first, and the lower curve
-    ranks better. The first has a band that holds with confidence ``1 - delta`` at all thresholds at
-    once (`operating_curve`); None for no band. Below the share `from_acceptance` a rate is of
-    few rows and mostly noise, and nothing is drawn.
+    `scores` maps a name to one score per row. Small scores are accepted first, and a lower curve
+    means a better ranking. The first curve has a band that holds with confidence ``1 - delta`` at
+    all thresholds at once (`operating_curve`); None for no band. Nothing is drawn below the share
+    `from_acceptance`, where a rate comes from few rows and is mostly noise.
 
     Examples
     --------
@@ -103,10 +103,10 @@ def operating_by_tau(
 ) -> "Axes":
     """Draw what the rule ``bound <= tau`` accepts, and how much of it is bad, for every tau.
 
-    Three shares: of rows accepted; of rows accepted with a loss above tau, at most alpha on average
-    (Theorem 3); of losses above tau among the accepted, about which that theorem says nothing. A
-    given `tau` is marked, with its three figures. Infinite bounds are never accepted; the label
-    counts them. `log=True` gives a logarithmic axis of at most four decades.
+    It draws three shares: rows accepted; rows accepted with a loss above tau, at most alpha on
+    average (Theorem 3); and losses above tau among the accepted, about which that theorem says
+    nothing. A given `tau` is marked with its three figures. Infinite bounds are never accepted; the
+    label counts them. `log=True` gives a logarithmic axis of at most four decades.
 
     Examples
     --------
@@ -152,8 +152,8 @@ def operating_by_threshold(
     """Draw acceptance and exceedance with their bands against the threshold of the score.
 
     `curve` comes from `operating_curve`. A given `threshold` is marked with its figures, and a line
-    shows the share `eta` that is tolerated. `score` is what the horizontal axis is called, `unit`
-    the unit of the loss in which tau is given. `log=True` needs positive scores.
+    shows the tolerated share `eta`. `score` names the horizontal axis, and `unit` is the unit of
+    the loss, in which tau is given. `log=True` needs positive scores.
 
     Examples
     --------

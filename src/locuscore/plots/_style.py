@@ -1,4 +1,4 @@
-"""What all pictures share: a new Axes, colours that stay apart, labels and notes."""
+"""What all pictures share: a new Axes, colours that are easy to tell apart, labels and notes."""
 
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
@@ -90,9 +90,9 @@ def shares_on(axis: Any) -> None:
 
 
 def legend_above(ax: "Axes", bottom: float, top: float, title: str | None = None) -> None:
-    """Put the legend into the picture, and end the y axis so high that no data lie under it.
+    """Put the legend into the picture, and extend the y axis so that it covers no data.
 
-    A legend outside would cover the title that people set later.
+    A legend outside would cover a title that is set later.
     """
     n_lines = len(ax.get_legend_handles_labels()[0]) + (title is not None)
     stretch = 1 / (1 - LINE * (n_lines + 0.5))

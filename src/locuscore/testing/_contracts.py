@@ -1,4 +1,4 @@
-"""The engine contract: laws that any model of the loss obeys, whoever wrote it."""
+"""The engine contract: rules that every model of the loss must obey, whoever wrote it."""
 
 import pickle
 import warnings
@@ -39,7 +39,7 @@ N_ROWS, N_FIT = 300, 200  # rows made, and how many of them are D1
 ALPHAS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 0.9])
 TOO_SMALL = 0.001  # an alpha that D2 has too few rows for
 LEVELS = (0.95, 0.9, 0.7, 0.5, 0.3, 0.1, 0.05, 0.01)
-ROWS_RTOL = 1e-9  # batching may change results by rounding only
+ROWS_RTOL = 1e-9  # batching may change results only by rounding
 PLACE_RTOL = 1e-9  # an inverse may be off by this, relative to its size and the law's spread
 SCALE_RTOL = 1e-6  # boosted trees keep gradients in single precision; see `_check_scale`
 
@@ -71,10 +71,11 @@ class _Fitted:
 
 
 def check_engine(engine: Any, *, random_state: int = 0) -> None:
-    """Run the laws of an engine on data made here; raise AssertionError at the first one broken.
+    """Check an engine against its contract; raise AssertionError at the first rule it breaks.
 
-    Losses are smooth, zero-inflated, constant, 0-1 and with one enormous surprise. The message
-    names the contract and says what to do. Takes about 15 fits on 200 rows.
+    The data are made here: losses that are smooth, zero-inflated, constant, 0-1, and with one
+    enormous outlier. The message names the rule and says what to do. It takes about 15 fits on 200
+    rows.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""Data whose conditional law of the absolute loss is known, for any predictor.
+"""Data for which the conditional distribution of the absolute loss is known, for any predictor.
 
 Five features, uniform on (0, 1), of which the first three are active. With probability `p(x)` the
 target is exactly `rule(x)`; otherwise it is ``mean(x) + scale(x) * noise`` with symmetric noise.
 For a predictor g, ``|Y - g(x)|`` then has an atom at ``|rule(x) - g(x)|``, exactly zero where g is
-the rule, and otherwise a folded law with a closed-form survival function. So the truth about the
-loss is known for every g, and drawing the data needs none.
+the rule, and otherwise a folded distribution with a closed-form survival function. So the truth
+about the loss is known for every g, and no g is needed to draw the data.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,9 @@ class Noise:
 class Generator:
     """Data with known truth, and the truth about the absolute loss of any predictor on it.
 
-    `predictor` is a fixed rule to start with; the closed forms hold for every other one too, given
-    as a function of X or as an object with ``predict``. `mass` and `rule` describe an atom: with
-    probability ``mass(x)`` the target is exactly ``rule(x)``.
+    `predictor` is a fixed predictor to start with. The closed forms hold for every other one too,
+    given as a function of X or as an object with ``predict``. `mass` and `rule` describe an atom:
+    with probability ``mass(x)`` the target is exactly ``rule(x)``.
 
     Examples
     --------
@@ -93,13 +93,13 @@ class Generator:
     def loss_quantile(self, X: ArrayLike, predictor: Any, alpha: float) -> FloatArray:
         """Upper ``1 - alpha`` quantile of the loss, ``sup{z : P(|Y - g(x)| > z | x) >= alpha}``.
 
-        The oracle of `Locus.loss_bound`. Without misfit and atom it is a closed form; in general
-        the folded law is inverted by halving, to neighbouring floats.
+        This is the value that `Locus.loss_bound` estimates. Without misfit and atom it has a closed
+        form; in general the folded distribution is inverted by bisection, to neighbouring floats.
         """
         X = _check_features(X)
         level, g, p = check_alpha(alpha).item(), predict(predictor, X), self.mass(X)
         misfit, scale = np.abs(self.mean(X) - g), self.scale(X)
-        # Above the atom only the spread part is left; below it, the atom counts in full.
+        # Above the atom only the continuous part is left; below it, the atom counts in full.
         above = self._folded_isf(misfit, scale, level / (1.0 - p))
         if not p.any():
             return above

@@ -1,0 +1,30 @@
+"""The examples in docstrings give what they show; those of the plots have a test of their own."""
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import locuscore
+
+ROOT = Path(locuscore.__file__).parent
+WITH_EXAMPLES = sorted(
+    ".".join(("locuscore", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    for path in ROOT.rglob("*.py")
+    if path.parent.name != "plots" and ">>> " in path.read_text(encoding="utf-8")
+)
+ON_AN_EXTRA = {"locuscore.engines._bart"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.extra if name in ON_AN_EXTRA else ())
+        for name in WITH_EXAMPLES
+    ],
+)
+def test_examples_give_what_they_show(name):
+    found = doctest.testmod(import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
