@@ -1,6 +1,6 @@
 """Time of two versions side by side: interleaved runs in fresh processes, medians and their ratio.
 
-    python benchmarks/before_after.py BEFORE_SRC AFTER_SRC [--rounds 5] [--only TEXT ...]
+    python benchmarks/costs/before_after.py BEFORE_SRC AFTER_SRC [--rounds 5] [--only TEXT ...]
 
 Each round starts two processes, one for each source folder, and has them run one line after another
 in turns, so that a line is timed on both versions within seconds; the version that goes first

@@ -5,8 +5,8 @@ does the same again and prints, case by case, whether they are identical, or the
 difference. It fails above 1e-12, and where a text differs. Only public names are used, so the same
 script runs on both versions:
 
-    PYTHONPATH=old/src python benchmarks/same_scores.py write benchmarks/same_scores_0.1.0.npz
-    PYTHONPATH=src python benchmarks/same_scores.py compare benchmarks/same_scores_0.1.0.npz
+    PYTHONPATH=old/src python -m benchmarks.costs.same_scores write FILE
+    PYTHONPATH=src python -m benchmarks.costs.same_scores compare FILE
 
 Other versions of the libraries may give other numbers; those that differ are printed.
 """
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from same_scores_cases import Case, all_cases
 
+from benchmarks.costs.same_scores_cases import Case, all_cases
 from locuscore import FlagRule, Score
 
 MOST = 1e-12
@@ -171,7 +171,11 @@ def main() -> None:
     parser.add_argument("--numbers-only", action="store_true", help="texts may differ")
     options = parser.parse_args()
     if any(os.environ.get(name) != "1" for name in ONE_THREAD):  # sums depend on the threads
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "benchmarks.costs.same_scores", *sys.argv[1:]],
+            {**os.environ, **ONE_THREAD},
+        )
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     cases = {name: case for name, case in all_cases().items() if options.only in name}

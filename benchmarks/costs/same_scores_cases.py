@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from same_scores_rules import ALPHAS, CASES
 from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
@@ -26,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from skpro.regression.residual import ResidualDouble
 
 import locuscore as lc
+from benchmarks.costs.same_scores_rules import ALPHAS, CASES
 from locuscore import Locus, Score, Scorer, engines, metrics
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.report import report
