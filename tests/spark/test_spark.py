@@ -6,22 +6,24 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import locuscore
 from archives_for_tests import LOSS_MODELS, two_outputs
-from helpers import shown_block
+from helpers import LONGEST_WAIT, raises, shown_block
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
 from service_for_tests import frame, frame_scorer
 
 pytestmark = [
     pytest.mark.extra,
+    pytest.mark.xdist_group("spark"),  # one session, not one for each worker
     pytest.mark.filterwarnings("default"),  # Spark's own, of which there are many
 ]
 SOURCES = Path(locuscore.__file__).parents[1]
@@ -74,7 +76,7 @@ def assert_same(got, expected):
             np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("model", LOSS_MODELS)
+@pytest.mark.parametrize("model", ["Forest", "Auto with gamma"])
 def test_the_same_scores_as_in_memory(spark, model):
     from locuscore.spark import score_frame
 
@@ -86,6 +88,47 @@ def test_the_same_scores_as_in_memory(spark, model):
     )
     scorer = frame_scorer(model=model)
     assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+
+
+EXECUTOR = """
+import pickle, sys
+import pyarrow as pa
+
+functions, batches = pickle.load(open(sys.argv[1], "rb"))
+for model, score in functions.items():
+    table = pa.Table.from_batches(score(iter(batches)))
+    table.to_pandas().to_pickle(sys.argv[2] + model)
+"""
+
+
+def test_every_loss_model_scores_in_a_process_of_its_own(tmp_path):
+    """What Spark sends, opened and run as by an executor: the rest is the same for all models."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark import cloudpickle
+
+    from locuscore.spark import Parcel, _scoring, _sent
+
+    X, given = keyed()
+    names = list(X.columns)
+    batches = pa.Table.from_pandas(given[[*names, "key"]]).to_batches(max_chunksize=50)
+    scorers = {model: frame_scorer(model=model) for model in LOSS_MODELS}
+    functions = {}
+    for model, scorer in scorers.items():
+        parcel = Parcel(cloudpickle.dumps(scorer.without_rows()))
+        opened = _sent(SimpleNamespace(sparkSession=None), parcel)
+        functions[model] = _scoring(opened, [*names, "key"], names, ["key"])
+    source, result = tmp_path / "sent", tmp_path / "got "
+    source.write_bytes(cloudpickle.dumps((functions, batches)))
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EXECUTOR, source, result],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        check=True,
+        cwd=tmp_path,
+        timeout=LONGEST_WAIT,
+    )
+    for model, scorer in scorers.items():
+        assert_same(pd.read_pickle(f"{result}{model}"), scorer(X))
 
 
 def test_several_outputs_and_a_classic_session(spark):
@@ -118,13 +161,13 @@ def test_arrays_labels_and_columns(spark):
     )
     out = by_key(score_frame(scorer, df, keep=["key"]))
     assert list(out["prediction"]) == list(scorer(X)["prediction"])
-    with pytest.raises(ValueError, match="expected 2 columns besides those to keep"):
+    with raises(ValueError, "2 columns", "['key', 'a.b', 'c`d']"):
         score_frame(scorer, df)
-    with pytest.raises(ValueError, match=r"no columns .'nothing'. to keep"):
+    with raises(ValueError, "['nothing']", "['key', 'a.b', 'c`d']"):
         score_frame(scorer, df, keep=["nothing"])
-    with pytest.raises(ValueError, match=r"rename the columns .'prediction'."):
+    with raises(ValueError, "rename", "['prediction']"):
         score_frame(scorer, df.withColumnRenamed("key", "prediction"), keep=["prediction"])
-    with pytest.raises(ValueError, match=r"missing: .'size', 'rooms'"):
+    with raises(ValueError, "missing", "['size', 'rooms'"):
         score_frame(frame_scorer(), df)
 
 
@@ -198,32 +241,16 @@ def test_the_same_scores_with_spark_connect(tmp_path):
         check=True,
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,
-        timeout=200,
+        timeout=LONGEST_WAIT,
     )
     assert_same(pd.read_pickle(result).sort_values("key").reset_index(drop=True), scorer(X))
 
 
-def executors():
-    """Processes of executors, of which this process is an ancestor."""
-    parents, found = {}, []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int(
-                (folder / "stat").read_text().rsplit(")", 1)[1].split()[1]
-            )
-            if b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except (OSError, ProcessLookupError):
-            continue
-
-    def is_ours(pid):
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return [pid for pid in found if is_ours(pid)]
+def executor_of(pid):
+    """The executor that started a process, itself or by others."""
+    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return pid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -231,38 +258,36 @@ def test_a_killed_executor_changes_nothing(spark, tmp_path):
     from locuscore.spark import score_frame
 
     X = np.random.default_rng(0).uniform(size=(800, 2))
-    folder = str(tmp_path)
+    started, killed, driver = tmp_path / "started", tmp_path / "killed", os.getpid()
+    started.mkdir()
 
     def g(X):
-        if folder is not None and len(X) <= 50:  # a batch of Spark's
-            (Path(folder) / str(time.time_ns())).touch()
-            time.sleep(0.1)
+        if os.getpid() != driver:
+            (started / f"{time.time_ns()}-{os.getpid()}").touch()
+            while len(list(started.iterdir())) >= 4 and not killed.exists():
+                time.sleep(0.01)  # in the middle
         return X[:, 0]
 
     locus = Locus(g, engine=Forest(n_trees=2), random_state=0).fit(X, X[:, 1])
     scorer = Scorer(locus)
     rows = [(i, *map(float, x)) for i, x in enumerate(X)]
     df = spark.createDataFrame(rows, ["key", "a", "b"]).repartition(8)
-    done = []
-    thread = threading.Thread(
-        target=lambda: done.append(by_key(score_frame(scorer, df, keep=["key"])))
-    )
-    thread.start()
-    end = time.monotonic() + 60
-    while len(list(tmp_path.iterdir())) < 4:  # some batches are scored
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    victims = executors()
-    assert len(victims) == 2
-    os.kill(victims[0], signal.SIGKILL)
-    assert not done  # in the middle
-    thread.join(120)
-    (got,) = done
+    with ThreadPoolExecutor() as pool:
+        job = pool.submit(lambda: by_key(score_frame(scorer, df, keep=["key"])))
+        try:
+            while len(list(started.iterdir())) < 4:  # some batches are scored
+                assert not job.done(), job.result()
+                time.sleep(0.05)
+            last = max(path.name for path in started.iterdir())
+            os.kill(executor_of(int(last.split("-")[1])), signal.SIGKILL)
+        finally:
+            killed.touch()
+        got = job.result(LONGEST_WAIT)
     expected = scorer(X)
     assert (got["key"] == np.arange(800)).all()
     for name, values in expected.items():
         np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=0)
-    assert len(list(tmp_path.iterdir())) > 16  # something was done twice
+    assert len(list(started.iterdir())) > 16  # something was done twice
 
 
 def test_the_block_of_the_docs_runs(spark, tmp_path):

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.stats import binomtest
 
 SMALLEST_P = 1e-6
+LONGEST_WAIT = 900.0  # seconds, for what hangs; how fast a machine is decides about no test
 
 
 def assert_close(actual, expected, rtol=0.0, atol=0.0):
@@ -20,6 +22,21 @@ def assert_binomial(successes, trials, probability, alternative="two-sided"):
         f"{successes} of {trials} = {successes / trials:.4f} against {probability:.4f}, "
         f"p = {p_value:.2g}"
     )
+
+
+def raises(kind, *facts):
+    """Expect an error whose text holds each fact: a value, a limit, a name, a remedy."""
+    return pytest.raises(kind, match=_holding(facts))
+
+
+def warns(kind, *facts):
+    """Expect a warning whose text holds each fact; others stay errors."""
+    return pytest.warns(kind, match=_holding(facts))
+
+
+def _holding(facts):
+    """A pattern of texts that hold every fact, in any order."""
+    return r"(?s)\A" + "".join(f"(?=.*{re.escape(str(fact))})" for fact in facts)
 
 
 def shown_block(page, words):
