@@ -1,9 +1,12 @@
 """Rows that cannot be scored: an error with their numbers, or a flag and an infinite bound."""
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from helpers import raises
 from locuscore import Locus, Scorer, _scorer, prediction_column
 from locuscore._shared.checks import BadRowsError
 from locuscore.engines import Scale
@@ -33,9 +36,7 @@ def scorer():
 def test_the_error_has_the_rows_and_names_the_remedy(scorer):
     X = rows(30, seed=1)[0]
     X[3:29:2, 0] = np.nan
-    with pytest.raises(
-        BadRowsError, match=r"13 rows out of 30 \(in row 3, 5, .* and 3 more"
-    ) as info:
+    with raises(BadRowsError, "13 rows", "30", "row 3, 5,", "3 more") as info:
         scorer(X)
     assert info.value.rows.tolist() == list(range(3, 29, 2))
     assert "Scorer.tolerate" in info.value.__notes__[0]
@@ -43,7 +44,7 @@ def test_the_error_has_the_rows_and_names_the_remedy(scorer):
 
 def test_rows_are_counted_over_all_blocks(scorer, monkeypatch):
     monkeypatch.setattr("locuscore._inputs.signals.MOST_ROWS_AT_ONCE", 3)
-    with pytest.raises(BadRowsError, match="in row 7,"):
+    with raises(BadRowsError, "row 7,"):
         scorer([*rows(7)[0], [np.inf, 0, 0]])
 
 
@@ -84,8 +85,17 @@ def test_all_rows_may_be_bad(scorer):
 
 
 def test_what_is_no_matter_of_rows_is_still_an_error(scorer):
-    with pytest.raises(ValueError, match="expected 3 columns"):
+    with raises(ValueError, "3 columns"):
         scorer.tolerate(np.zeros((2, 2)))
+
+
+@functools.cache
+def classes_of(*labels):
+    """A scorer of a classifier with two labels."""
+    X, y = rows()
+    y = np.array(labels)[(y > 0.5).astype(int)]
+    g = LogisticRegression().fit(X, y)
+    return Scorer(Locus(g, loss="zero_one", engine=Scale(), random_state=0).fit(X, y))
 
 
 @pytest.mark.extra
@@ -96,13 +106,8 @@ def test_frames_of_classes(kind, labels):
     import polars as pl
     import pyarrow as pa
 
-    X, y = rows()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    y = np.array(labels)[(y > 0.5).astype(int)]
-    g = LogisticRegression().fit(X, y)
-    locus = Locus(g, loss="zero_one", engine=Scale(), random_state=0).fit(X, y)
-    scorer = Scorer(locus)
-    new = frame[:6].copy()
+    scorer = classes_of(*labels)
+    new = pd.DataFrame(rows()[0][:6], columns=["a", "b", "c"])
     new.loc[2, "b"] = np.inf
     given = {
         "pandas": lambda: new.set_index(np.arange(10, 16)),
@@ -116,5 +121,5 @@ def test_frames_of_classes(kind, labels):
     column = out["prediction"]
     listed = column.to_pylist() if kind in ("pyarrow", "batch") else column.to_list()
     good = [value for i, value in enumerate(listed) if i != 2]
-    assert good == g.predict(X[[0, 1, 3, 4, 5]]).tolist()
+    assert good == scorer.locus.predict(rows()[0][[0, 1, 3, 4, 5]]).tolist()
     assert listed[2] is None or listed[2] != listed[2]
