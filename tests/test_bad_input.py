@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from engines_for_tests import ConstantNormal, FirstSignalNormal
-from helpers import assert_close
+from helpers import assert_close, raises, warns
 from locuscore import KNNGamma, Locus, LocusWarning, prediction_column
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
@@ -39,10 +39,9 @@ def data(rng):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_loss_that_is_not_finite(bad, data):
     X, y = data
-    message = "has 1 non-finite values out of 60; the bound needs finite losses"
-    with pytest.raises(ValueError, match=message):
+    with raises(ValueError, "1 non-finite", "60"):
         quick(loss=lambda y, g: np.where(y == y.max(), bad, 1.0)).fit(X, y)
-    with pytest.raises(ValueError, match=f"z {message}"):
+    with raises(ValueError, "z ", "1 non-finite", "60"):
         quick().fit_losses(X, np.where(y == y.max(), bad, 1.0))
 
 
@@ -57,25 +56,23 @@ def test_an_infinite_target_or_prediction(data):
 def test_a_negative_loss_where_the_support_forbids_it(data):
     X, y = data
     negative = int(np.sum(y < 0))
-    with pytest.raises(
-        ValueError, match=rf"{negative} losses out of 60 lie outside the support \[0"
-    ):
+    with raises(ValueError, f"{negative} losses", "60", "[0, inf]"):
         quick(loss=lambda y, g: y - g, support=(0, np.inf)).fit(X, y)
-    with pytest.raises(ValueError, match=r"outside the support \[0, inf\]"):
+    with raises(ValueError, "[0, inf]"):
         quick().fit_losses(X, y)
 
 
 @pytest.mark.parametrize(
     ("loss", "shape"),
     [
-        (lambda y, g: np.mean(y), r"\(\)"),
-        (lambda y, g: y[:3], r"\(3,\)"),
-        (lambda y, g: np.column_stack([y, y]), r"\(60, 2\)"),
-        (lambda y, g: np.abs(y[:, None] - g[None, :]), r"\(60, 60\)"),
+        (lambda y, g: np.mean(y), "()"),
+        (lambda y, g: y[:3], "(3,)"),
+        (lambda y, g: np.column_stack([y, y]), "(60, 2)"),
+        (lambda y, g: np.abs(y[:, None] - g[None, :]), "(60, 60)"),
     ],
 )
 def test_a_loss_of_the_wrong_shape(loss, shape, data):
-    with pytest.raises(ValueError, match=rf"one number per row, .*\(60,\); got {shape}"):
+    with raises(ValueError, "(60,)", f"got {shape}"):
         quick(loss=loss).fit(*data)
 
 
@@ -86,7 +83,7 @@ def test_a_column_of_losses_is_taken_as_such(data):
 
 
 def test_a_loss_that_gives_text(data):
-    with pytest.raises(TypeError, match="one number per row; got values of type <U3"):
+    with raises(TypeError, "one number per row", "<U3"):
         quick(loss=lambda y, g: np.full(len(y), "bad")).fit(*data)
 
 
@@ -95,11 +92,11 @@ def test_missing_targets(missing, data):
     X, y = data
     y = y.astype(object)
     y[[3, 5]] = missing
-    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(2\)"):
+    with raises(ValueError, "y ", "missing", "(2)"):
         quick().fit(X, y)
     labels = np.array(["a", "b"] * 30, dtype=object)
     labels[7] = missing
-    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(1\)"):
+    with raises(ValueError, "y ", "missing", "(1)"):
         quick(lambda X: np.full(len(X), "a"), loss="zero_one").fit(X, labels)
 
 
@@ -109,7 +106,7 @@ def test_missing_targets_of_pandas(dtype, data):
     pd = import_module("pandas")
     X, _ = data
     y = pd.Series([None, *[1] * 59], dtype=dtype)
-    with pytest.raises(ValueError, match=r"y contains NaN or missing values \(1\)"):
+    with raises(ValueError, "y ", "missing", "(1)"):
         quick().fit(X, y)
 
 
@@ -124,9 +121,9 @@ def test_nullable_targets_of_pandas_without_gaps(data):
 
 def test_targets_of_another_length(data):
     X, y = data
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: X has 60 rows, y has"):
+    with raises(ValueError, "X has 60", "y has 59"):
         quick().fit(X, y[:-1])
-    with pytest.raises(ValueError, match="target y is None"):
+    with raises(ValueError, "y is None"):
         quick().fit(X, None)
     with pytest.raises(ValueError, match="one number per row"):
         quick().fit_losses(X, np.ones(59))
@@ -134,26 +131,26 @@ def test_targets_of_another_length(data):
 
 @pytest.mark.parametrize("y", [["a", "b"], ["1", "2"], np.array(["1", "b"], dtype=object)])
 def test_text_targets_with_a_numeric_loss(y, data):
-    with pytest.raises(ValueError, match="needs numbers, but y holds text; for class labels use"):
+    with raises(ValueError, "y holds text", "zero_one"):
         quick().fit(data[0], np.tile(y, 30))
 
 
 def test_text_predictions_with_a_numeric_loss(data):
-    with pytest.raises(ValueError, match="needs numbers, but the predictor's output holds text"):
+    with raises(ValueError, "numbers", "predictor's output", "text"):
         quick(lambda X: np.full(len(X), "a")).fit(*data)
 
 
 def test_dates_with_a_numeric_loss(data):
-    with pytest.raises(ValueError, match="needs numbers, but y holds datetime64"):
+    with raises(ValueError, "numbers", "y holds datetime64"):
         quick().fit(data[0], np.full(60, "2020-01-01", dtype="M8[D]"))
 
 
 def test_several_targets_need_a_loss_of_their_own(data):
     X, y = data
     both = np.column_stack([y, 2 * y])
-    with pytest.raises(ValueError, match=r"y has shape \(60, 2\), and the predictor returned"):
+    with raises(ValueError, "y has shape (60, 2)", "predictor"):
         quick().fit(X, both)
-    with pytest.raises(ValueError, match=r"such as lambda y, g: np.abs\(y - g\).max\(axis=1\)"):
+    with raises(ValueError, "lambda y, g: np.abs(y - g).max(axis=1)"):
         quick(lambda X: np.zeros((len(X), 2))).fit(X, both)
     locus = quick(
         lambda X: np.zeros((len(X), 2)), loss=lambda y, g: np.linalg.norm(y - g, axis=1)
@@ -175,24 +172,24 @@ def test_other_and_fewer_columns_of_an_array(data):
             lambda X: locus.exceedance(X, 1.0),
             lambda X: locus.losses(X, np.ones(len(X))),
         ):
-            with pytest.raises(ValueError, match=r"X has \d features, but Locus is expecting 3"):
+            with raises(ValueError, "X has", "features", "expecting 3"):
                 ask(wrong)
 
 
 @pytest.mark.extra
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "facts"),
     [
-        (["a", "b", "d"], "unseen at fit time:\n- d"),
-        (["a", "b"], "yet now missing:\n- c"),
-        (["b", "a", "c"], "must be in the same order"),
+        (["a", "b", "d"], ["unseen", "- d"]),
+        (["a", "b"], ["missing", "- c"]),
+        (["b", "a", "c"], ["order"]),
     ],
 )
-def test_other_fewer_and_reordered_columns_of_a_frame(columns, message, data):
+def test_other_fewer_and_reordered_columns_of_a_frame(columns, facts, data):
     pd = import_module("pandas")
     X, y = data
     locus = quick().fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    with pytest.raises(ValueError, match=message):
+    with raises(ValueError, *facts):
         locus.loss_bound(pd.DataFrame(X[:, : len(columns)], columns=columns))
 
 
@@ -200,30 +197,26 @@ def test_other_fewer_and_reordered_columns_of_a_frame(columns, message, data):
 def test_columns_of_the_same_name(data):
     pd = import_module("pandas")
     X, y = data
-    with pytest.raises(ValueError, match="unique column names"):
+    with raises(ValueError, "unique"):
         quick().fit(pd.DataFrame(X, columns=["a", "a", "b"]), y)
 
 
 def test_empty_rows(data):
     X, y = data
-    with pytest.raises(ValueError, match=r"0 sample\(s\): fit needs labelled rows"):
+    with raises(ValueError, "0 sample(s)", "fit"):
         quick().fit(X[:0], y[:0])
-    with pytest.raises(
-        ValueError, match=r"0 feature\(s\) \(shape=\(60, 0\)\) while a minimum of 1"
-    ):
+    with raises(ValueError, "0 feature(s)", "(60, 0)", "minimum of 1"):
         quick().fit(X[:, :0], y)
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    with raises(ValueError, "2D array"):
         quick().fit(X, y).loss_bound([])
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_too_few_rows_to_split(n, data):
     X, y = data
-    with pytest.raises(
-        ValueError, match=rf"at least 2 rows to model.*1 to calibrate.*n_samples = {n}"
-    ):
+    with raises(ValueError, "2 rows to model", "1 to calibrate", f"n_samples = {n}"):
         quick().fit(X[:n], y[:n])
-    with pytest.raises(ValueError, match="n_samples = 60 with calibration_size = 59"):
+    with raises(ValueError, "n_samples = 60", "calibration_size = 59"):
         quick(calibration_size=59).fit(X, y)
 
 
@@ -232,7 +225,7 @@ def test_the_fewest_rows_that_can_be_split(engine, data):
     X, y = data
     locus = quick(engine=engine).fit(X[:3], y[:3])
     assert np.isfinite(locus.loss_bound(X, 0.5)).all()
-    with pytest.warns(LocusWarning, match="1 calibration rows are too few for alpha = 0.1"):
+    with warns(LocusWarning, "1 calibration rows", "alpha = 0.1"):
         assert np.isinf(locus.loss_bound(X, 0.1)).all()
     assert set(locus.exceedance(X, 1.0)) <= {0.5, 1.0}
 
@@ -240,7 +233,7 @@ def test_the_fewest_rows_that_can_be_split(engine, data):
 def test_one_calibration_row(data):
     X, y = data
     locus = quick(calibration_size=1).fit(X, y)
-    with pytest.warns(LocusWarning, match="At least 9 are needed"):
+    with warns(LocusWarning, "9 are needed"):
         assert np.isinf(locus.loss_bound(X)).all()
     assert np.isfinite(locus.loss_bound(X, 0.5)).all()
 
@@ -248,9 +241,9 @@ def test_one_calibration_row(data):
 @pytest.mark.parametrize("x", [np.arange(4.0), [1.0, 2.0], 3.0, np.zeros((2, 3, 1))])
 def test_rows_that_are_no_table(x, data):
     X, y = data
-    with pytest.raises(ValueError, match=r"Expected 2D array, got an array of shape.*Reshape your"):
+    with raises(ValueError, "2D array", "shape", "Reshape"):
         quick().fit(x, y)
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    with raises(ValueError, "2D array"):
         quick().fit(X, y).loss_bound(x)
 
 
@@ -258,27 +251,27 @@ def test_rows_that_are_no_table(x, data):
 def test_a_series_is_no_table(data):
     pd = import_module("pandas")
     X, y = data
-    with pytest.raises(ValueError, match=r"Expected 2D array.*Series: use X\.to_frame\(\)"):
+    with raises(ValueError, "2D array", "X.to_frame()"):
         quick().fit(pd.Series(X[:, 0]), y)
 
 
 @pytest.mark.parametrize("X", [{"a": 1.0}, [{"a": 1.0}, {"a": 2.0}], object()])
 def test_what_no_array_holds_is_no_table(X, data):
-    with pytest.raises(ValueError, match=r"Expected 2D array.*pandas\.DataFrame\(rows\)"):
+    with raises(ValueError, "2D array", "pandas.DataFrame(rows)"):
         quick().fit(*data).loss_bound(X)
 
 
 def test_rows_and_targets_of_several_lengths(data):
     X, y = data
-    with pytest.raises(ValueError, match=r"X is a tuple that cannot be read as one array"):
+    with raises(ValueError, "X is a tuple"):
         quick().fit((X, y), y)
-    with pytest.raises(ValueError, match=r"y is a list that cannot be read as one array"):
+    with raises(ValueError, "y is a list"):
         quick().fit(X, [[1.0], [1.0, 2.0]] * 30)
 
 
 def test_complex_rows(data):
     X, y = data
-    with pytest.raises(ValueError, match="Complex data not supported"):
+    with raises(ValueError, "Complex"):
         quick().fit(X + 1j, y)
 
 
@@ -286,9 +279,9 @@ def test_infinite_rows(data):
     X, y = data
     locus = quick().fit(X, y)
     X[2, 1] = np.inf
-    with pytest.raises(ValueError, match=r"infinity in the columns \[1\].*for instance by NaN"):
+    with raises(ValueError, "infinity", "[1]", "NaN"):
         locus.loss_bound(X)
-    with pytest.raises(ValueError, match=r"infinity in the columns \[1\]"):
+    with raises(ValueError, "infinity", "[1]"):
         quick().fit(X, y)
 
 
@@ -366,7 +359,7 @@ def test_unseen_categories_are_missing_values(engine, data):
     new[:, 1] = "never seen"
     missing = new.copy()
     missing[:, 1] = None
-    with pytest.warns(LocusWarning, match="values that fit has not seen, by column: 1 10"):
+    with warns(LocusWarning, "not seen", ": 1 10"):
         bounds = locus.loss_bound(new)
     assert_close(bounds, locus.loss_bound(missing))
     assert np.isfinite(bounds).all()
@@ -376,7 +369,7 @@ def test_unseen_categories_are_missing_values(engine, data):
 def test_a_lazy_frame(data):
     pl = import_module("polars")
     X, y = data
-    with pytest.raises(TypeError, match=r"X is a lazy frame; collect it first"):
+    with raises(TypeError, "X is a lazy frame", "collect"):
         quick().fit(pl.DataFrame(X).lazy(), y)
 
 
@@ -387,7 +380,7 @@ def test_a_lazy_frame(data):
 def test_alpha_outside_its_range(alpha, data):
     X, y = data
     locus = quick().fit(X, y)
-    with pytest.raises(ValueError, match="strictly between 0 and 1; got"):
+    with raises(ValueError, "alpha", "between 0 and 1"):
         locus.loss_bound(X, alpha)
 
 
@@ -395,7 +388,7 @@ def test_alpha_outside_its_range(alpha, data):
 def test_tau_that_is_not_finite(tau, data):
     X, y = data
     locus = quick().fit(X, y)
-    with pytest.raises(ValueError, match="tolerance in loss units and must be finite; got"):
+    with raises(ValueError, "tau", "finite"):
         locus.exceedance(X, tau)
 
 
@@ -404,9 +397,9 @@ def test_alpha_and_tau_that_are_no_numbers(value, data):
     X, y = data
     locus = quick().fit(X, y)
     kind = ValueError if isinstance(value, list) else TypeError
-    with pytest.raises(kind, match="alpha must be a number or a"):
+    with raises(kind, "alpha must be"):
         locus.loss_bound(X, value)
-    with pytest.raises(kind, match="tau must be a number or a"):
+    with raises(kind, "tau must be"):
         locus.exceedance(X, value)
 
 
@@ -421,16 +414,14 @@ def test_tau_below_every_loss(data):
 @pytest.mark.parametrize(
     ("g", "shape"),
     [
-        (lambda X: 0.0, r"\(\)"),
-        (lambda X: np.zeros(3), r"\(3,\)"),
-        (lambda X: np.zeros((3, 60)), r"\(3, 60\)"),
-        (lambda X: np.zeros((60, 2, 2)), r"\(60, 2, 2\)"),
+        (lambda X: 0.0, "()"),
+        (lambda X: np.zeros(3), "(3,)"),
+        (lambda X: np.zeros((3, 60)), "(3, 60)"),
+        (lambda X: np.zeros((60, 2, 2)), "(60, 2, 2)"),
     ],
 )
 def test_a_predictor_that_returns_the_wrong_shape(g, shape, data):
-    with pytest.raises(
-        ValueError, match=rf"one prediction per row; got an output of shape {shape}"
-    ):
+    with raises(ValueError, "one prediction per row", f"shape {shape}"):
         quick(g).fit(*data)
 
 
@@ -464,11 +455,9 @@ def test_a_predictor_that_raises(data):
 
 @pytest.mark.parametrize("g", [Ridge(), make_pipeline(StandardScaler(), Ridge())])
 def test_a_predictor_that_is_not_fitted(g, data):
-    with pytest.raises(
-        NotFittedError, match=r"predictor \w+ is not fitted: fit it first; locuscore"
-    ):
+    with raises(NotFittedError, "predictor", "not fitted", type(g).__name__):
         quick(g).fit(*data)
-    with pytest.raises(NotFittedError, match=r"predictor \w+ is not fitted: fit it first"):
+    with raises(NotFittedError, "predictor", "not fitted", type(g).__name__):
         quick(g).fit_losses(data[0], np.ones(60))
 
 
@@ -487,7 +476,7 @@ def test_a_fitted_model_without_the_usual_attributes(data):
 
 @pytest.mark.parametrize("g", [Ridge, None, 3, "ridge"])
 def test_what_is_no_predictor(g, data):
-    with pytest.raises(TypeError, match="predictor must be a fitted object with a predict method"):
+    with raises(TypeError, "predictor must be", "predict method"):
         quick(g).fit(*data)
 
 
@@ -495,9 +484,7 @@ def test_what_is_no_predictor(g, data):
 
 
 def test_gamma_needs_several_draws(data):
-    with pytest.raises(
-        ValueError, match=r"Scale gives one; use engines.Bagged\(engine, n_draws=20\)"
-    ):
+    with raises(ValueError, "Scale gives one", "engines.Bagged(engine, n_draws=20)"):
         quick(engine=Scale(), gamma=KNNGamma()).fit(*data)
     locus = quick(engine=Bagged(Scale(), n_draws=3), gamma=KNNGamma()).fit(*data)
     assert np.isfinite(locus.loss_bound(data[0])).all()
@@ -505,15 +492,13 @@ def test_gamma_needs_several_draws(data):
 
 @pytest.mark.parametrize("engine", [Ridge(), Forest, "forest", 3])
 def test_what_is_no_engine(engine, data):
-    with pytest.raises(
-        TypeError, match="engine must be an object with the methods fit and predict_"
-    ):
+    with raises(TypeError, "engine must be", "fit and predict_draws"):
         quick(engine=engine).fit(*data)
 
 
 @pytest.mark.parametrize("gamma", [0.5, KNNGamma, StandardScaler()])
 def test_what_is_no_gamma(gamma, data):
-    with pytest.raises(TypeError, match="gamma must be an object with the methods fit and predict"):
+    with raises(TypeError, "gamma must be", "fit and predict"):
         quick(engine=FirstSignalNormal(n_draws=3), gamma=gamma).fit(*data)
 
 
@@ -534,7 +519,7 @@ def test_an_engine_whose_laws_contradict_themselves(data):
         def predict_draws(self, S):
             return Low(len(S))
 
-    with pytest.raises(RuntimeError, match="the laws of Broken are inconsistent"):
+    with raises(RuntimeError, "Broken", "inconsistent"):
         quick(engine=Broken()).fit(*data)
 
 
@@ -550,7 +535,7 @@ class FallingShort(ConstantNormal):
 
 
 def test_laws_whose_inverse_falls_short_are_refused(data):
-    with pytest.raises(RuntimeError, match=r"isf\(sf\) falls below the loss for [1-9]"):
+    with raises(RuntimeError, "FallingShort", "isf(sf)"):
         quick(engine=FallingShort()).fit(*data)
 
 
@@ -559,7 +544,7 @@ def test_a_missing_stored_prediction_has_no_bound(data):
     locus = quick(predictor=prediction_column(0)).fit(X, y)
     X = X.copy()
     X[3, 0] = np.nan
-    with pytest.raises(ValueError, match="returned NaN or infinity for 1 rows"):
+    with raises(ValueError, "predictor", "1 rows"):
         locus.loss_bound(X)
 
 
@@ -575,7 +560,7 @@ def test_text_that_the_fitting_rows_do_not_hold(seed, data):
 
 def test_text_is_no_number(data):
     locus = quick().fit(*data)
-    with pytest.raises(TypeError, match="alpha must be a number"):
+    with raises(TypeError, "alpha must be"):
         locus.loss_bound(data[0], "0.1")
-    with pytest.raises(TypeError, match="tau must be a number"):
+    with raises(TypeError, "tau must be"):
         locus.exceedance(data[0], ["5"])

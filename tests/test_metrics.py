@@ -358,8 +358,8 @@ def test_nothing_accepted():
         ([1.0, 2.0], [1.0], "length"),
         ([], [], "length"),
         ([[1.0], [2.0]], [[1.0], [2.0]], "length"),
-        ([1.0, np.nan], [1.0, 1.0], "losses has 1 missing"),
-        ([1.0, np.inf], [1.0, 1.0], "losses has 1 non-finite"),
+        ([1.0, np.nan], [1.0, 1.0], "losses.* 1 missing"),
+        ([1.0, np.inf], [1.0, 1.0], "losses.* 1 non-finite"),
     ],
 )
 def test_bad_arrays(name, z, v, message):
@@ -388,7 +388,7 @@ def test_missing_scores(name):
         (lambda: metrics.crps([1.0], norm(), n_levels=0), "n_levels"),
         (lambda: metrics.pit_uniformity([0.5, 1.5]), "probabilities"),
         (lambda: metrics.pit_uniformity([]), "length"),
-        (lambda: metrics.randomized_tails([0.2], [0.3]), "larger than the tail"),
+        (lambda: metrics.randomized_tails([0.2], [0.3]), "tail"),
         (lambda: metrics.local_coverage([1.0], [1.0], [1.0], n_bins=0), "n_bins"),
         (lambda: metrics.local_coverage([1.0], [1.0], ["a", "b"]), "one label per row"),
         (lambda: metrics.local_coverage([1.0], [1.0], [np.nan]), "missing labels"),

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from helpers import assert_close
+from helpers import assert_close, raises, warns
 from locuscore import (
     Column,
     Locus,
@@ -156,7 +156,7 @@ def test_an_infinite_bound_is_said_once_and_flagged():
     X, y = rows(60)
     locus = fitted(X, y)
     rule = locus.tau_rule(tau=1.0, alpha=0.001)
-    with pytest.warns(LocusWarning, match=r"30 .* alpha = 0\.001: the bound is infinite"):
+    with warns(LocusWarning, "30", "alpha = 0.001", "infinite"):
         scorer = Scorer(locus, rule, alphas=(0.5, 0.001))
     out = scorer(X)  # warnings are errors here
     assert np.isinf(out["bound_0.001"]).all()
@@ -169,29 +169,29 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="not fitted"):
         Scorer(Locus(LinearRegression()))
     locus = fitted(X, y)
-    with pytest.raises(ValueError, match="each alpha is one column"):
+    with raises(ValueError, "one column"):
         Scorer(locus, alphas=(0.1, 0.1))
     with pytest.raises(ValueError, match="strictly between"):
         Scorer(locus, alphas=(1.0,))
     with pytest.raises(ValueError, match="cannot compute"):
         Scorer(locus, match_acceptance(y, 0.5))
-    with pytest.raises(TypeError, match=r"needs a fitted Locus.*got LinearRegression"):
+    with raises(TypeError, "fitted Locus", "got LinearRegression"):
         Scorer(LinearRegression().fit(X, y))
-    with pytest.raises(TypeError, match=r"rule must be a FlagRule.*got tuple"):
+    with raises(TypeError, "FlagRule", "got tuple"):
         Scorer(locus, (0.1,))
-    with pytest.raises(TypeError, match=r"rule must be a FlagRule.*got float"):
+    with raises(TypeError, "FlagRule", "got float"):
         locus.accepts(X, 0.1)
 
 
 @pytest.mark.extra
 def test_saving_into_a_folder_that_is_not_there_names_it(scorer, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*models to write g\.locus"):
+    with raises(FileNotFoundError, "no folder", str(tmp_path / "models"), "g.locus"):
         scorer.save(tmp_path / "models" / "g.locus")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_array_of_another_width_is_refused(scorer):
-    with pytest.raises(ValueError, match=r"expected 3 columns, as in fit; got 2"):
+    with raises(ValueError, "3 columns", "got 2"):
         scorer(np.ones((2, 2)))
 
 
@@ -283,17 +283,17 @@ def test_text_and_dates_of_other_readers_become_the_types_of_fit(frame_scorer):
 
 @pytest.mark.extra
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        (lambda frame: frame.drop(columns="town"), r"missing: \['town'\]"),
-        (lambda frame: frame.assign(more=1), r"not seen in fit: \['more'\]"),
-        (lambda frame: frame[list(frame)[::-1]], "another order"),
-        (lambda frame: frame.to_numpy(), "array without names"),
+        (lambda frame: frame.drop(columns="town"), ["missing", "['town']"]),
+        (lambda frame: frame.assign(more=1), ["not seen", "['more']"]),
+        (lambda frame: frame[list(frame)[::-1]], ["another order"]),
+        (lambda frame: frame.to_numpy(), ["names"]),
     ],
 )
-def test_other_columns_are_refused(frame_scorer, change, message):
+def test_other_columns_are_refused(frame_scorer, change, facts):
     frame, _ = frame_and_target(5, seed=1)
-    with pytest.raises((TypeError, ValueError), match=message):
+    with raises((TypeError, ValueError), *facts):
         frame_scorer(change(frame))
 
 
@@ -307,7 +307,7 @@ def test_a_fit_on_an_array_takes_frames_by_position(scorer):
     assert isinstance(out, pa.Table)
     for name in NAMES:
         assert_close(np.asarray(out[name]), expected[name])
-    with pytest.raises(ValueError, match="expected 3 columns"):
+    with raises(ValueError, "3 columns"):
         scorer(table.select(["a"]))
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import experiment
-from helpers import assert_binomial, assert_close
+from helpers import assert_binomial, assert_close, raises, warns
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import conformal_rank
 from locuscore._shared.checks import LocusWarning
@@ -101,13 +101,13 @@ def test_missing_values_are_refused_by_column(rng):
     engine = small(random_state=0).fit(S, z)
     S[[1, 5], 2] = np.nan
     for call in (lambda: small().fit(S, z), lambda: engine.predict_draws(S)):
-        with pytest.raises(ValueError, match=r"2 of the signals are NaN, in 1 columns \(.*: 2\)"):
+        with raises(ValueError, "2 of the signals", "1 columns", ": 2)"):
             call()
 
 
 def test_another_number_of_signals_is_refused(rng):
     S, z = skewed(rng, 60)
-    with pytest.raises(ValueError, match="fitted on 3 signals; got 2"):
+    with raises(ValueError, "3 signals", "got 2"):
         small(random_state=0).fit(S, z).predict_draws(S[:, :2])
 
 
@@ -154,22 +154,22 @@ def test_it_beats_the_constant_bound(name, transform, rng):
 def test_chains_that_disagree_are_told(rng):
     S = rng.uniform(size=(600, 3))
     z = np.abs(np.sin(20 * S[:, 0])) + 0.01 * rng.exponential(size=600)
-    with pytest.warns(LocusWarning, match=r"split R-hat .* try a larger thin or n_burn"):
+    with warns(LocusWarning, "R-hat", "thin", "n_burn"):
         engine = small(80, n_chains=2, n_burn=0, random_state=0).fit(S, z)
     assert engine.split_rhat_ > 1.5
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "facts"),
     [
-        ({"n_draws": 1, "n_chains": 2}, "n_draws must be at least 2"),
-        ({"n_chains": 11}, "n_chains must be at most 10"),
-        ({"thin": 0}, "thin must be at least 1"),
-        ({"n_trees": 0}, "n_trees must be at least 1"),
-        ({"n_burn": -1}, "n_burn must be at least 0"),
-        ({"transform": "cube"}, "transform must be one of"),
+        ({"n_draws": 1, "n_chains": 2}, ["n_draws", "2"]),
+        ({"n_chains": 11}, ["n_chains", "10"]),
+        ({"thin": 0}, ["thin", "1"]),
+        ({"n_trees": 0}, ["n_trees", "1"]),
+        ({"n_burn": -1}, ["n_burn", "0"]),
+        ({"transform": "cube"}, ["transform", "'log'"]),
     ],
 )
-def test_bad_parameters_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_parameters_are_refused(parameters, facts):
+    with raises(ValueError, *facts):
         small(**parameters).fit(np.zeros((5, 1)), np.arange(5.0))

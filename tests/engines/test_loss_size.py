@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import Locus
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 
@@ -54,11 +54,10 @@ def test_engines_on_other_packages_do_too(name, rng):
 @pytest.mark.parametrize("factor", [2.0**1000, 1e300, 2.0**-1000, 2.0**-1060])
 def test_losses_whose_squares_are_no_floats_are_refused(name, factor, rng):
     S, z = rows(rng)
-    match = r"the largest loss is .*e[+-]3\d\d, .* between 1e-150 and 1e\+151\. Measure"
-    with pytest.raises(ValueError, match=match):
+    with raises(ValueError, "largest loss", "1e-150", "1e+151"):
         bounds(CORE[name], S, factor * z)
     y = np.where(S[:, 0] > 0.5, factor, 0.0)
-    with pytest.raises(ValueError, match=match):
+    with raises(ValueError, "largest loss", "1e-150", "1e+151"):
         Locus(lambda X: np.zeros(len(X)), engine=CORE[name], random_state=0).fit(S, y)
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import experiment
 from experiment import make_pool, run
-from helpers import assert_binomial, assert_close
+from helpers import assert_binomial, assert_close, raises
 from locuscore import KNNGamma, Locus, engines
 from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.distribution import LossDistribution
@@ -180,27 +180,27 @@ def test_missing_and_infinite_signals_are_refused_by_column(value, rng):
     mdn = small().fit(S, z)
     S[4, 1] = S[9, 2] = value
     for call in (lambda: small().fit(S, z), lambda: mdn.predict_draws(S)):
-        with pytest.raises(ValueError, match=r"columns \[1, 2\]"):
+        with raises(ValueError, "[1, 2]"):
             call()
 
 
 def test_training_that_diverges_says_what_to_try(rng):
     S, z = rows_and_losses(rng)
-    with pytest.raises(ValueError, match="smaller learning_rate"):
+    with raises(ValueError, "learning_rate"):
         small(learning_rate=1e30).fit(S, z)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "facts"),
     [
-        ({"n_draws": 0}, "n_draws"),
-        ({"n_components": 0}, "n_components"),
-        ({"dropout": 1.0}, "dropout"),
-        ({"transform": "root"}, "one of .'identity', 'log', 'sqrt'."),
+        ({"n_draws": 0}, ["n_draws"]),
+        ({"n_components": 0}, ["n_components"]),
+        ({"dropout": 1.0}, ["dropout"]),
+        ({"transform": "root"}, ["'identity'", "'log'", "'sqrt'"]),
     ],
 )
-def test_bad_parameters_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_parameters_are_refused(parameters, facts):
+    with raises(ValueError, *facts):
         small(**parameters).fit(np.zeros((5, 1)), np.arange(5.0))
 
 

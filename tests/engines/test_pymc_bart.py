@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import experiment
-from helpers import assert_binomial, assert_close
+from helpers import assert_binomial, assert_close, raises
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import conformal_rank
 from locuscore.metrics import pinball_loss
@@ -81,7 +81,7 @@ def test_location_and_scale_are_of_the_same_draw(rng):
 def test_missing_values_are_refused_by_column(rng):
     S, z = skewed(rng, 60)
     S[[1, 5], 1] = np.nan
-    with pytest.raises(ValueError, match=r"2 of the signals are NaN, in 1 columns \(.*: 1\)"):
+    with raises(ValueError, "2 of the signals", "1 columns", ": 1)"):
         small().fit(S, z)
 
 
@@ -108,5 +108,5 @@ def test_it_beats_the_constant_bound(name, rng):
 
 @pytest.mark.parametrize("parameters", [{"n_draws": 1, "n_chains": 2}, {"n_draws": 11}])
 def test_bad_parameters_are_refused(parameters):
-    with pytest.raises(ValueError, match="n_draws must lie between"):
+    with raises(ValueError, "n_draws", "between"):
         small(**parameters).fit(np.zeros((5, 1)), np.arange(5.0))

@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 
 from engines_for_tests import ConstantNormal, FirstSignalNormal
-from helpers import assert_close
+from helpers import assert_close, raises, warns
 from locuscore import KNNGamma, Locus
 from locuscore._laws.loss_model import LossModel
 from locuscore._shared.checks import LocusWarning
@@ -70,7 +70,7 @@ def test_scores_are_in_loss_units_and_repeat_with_the_seed(rng):
 
 
 def test_it_prints_as_a_table(rng):
-    with pytest.warns(LocusWarning, match="engine bad is left out"):
+    with warns(LocusWarning, "bad", "left out"):
         result = select_engine({"steady": ConstantNormal(), "bad": Broken()}, *data(rng))
     lines = str(result).splitlines()
     assert lines[0].split() == ["engine", "CRPS", "pinball", "seconds"]
@@ -81,37 +81,37 @@ def test_it_prints_as_a_table(rng):
 
 @pytest.mark.parametrize("engine", [Broken(), NotANumber()])
 def test_an_engine_that_fails_is_reported_and_left_out(engine, rng):
-    with pytest.warns(LocusWarning, match="left out of the selection"):
+    with warns(LocusWarning, "bad", "left out"):
         result = select_engine({"bad": engine, "good": ConstantNormal()}, *data(rng))
     assert isinstance(result.winner, ConstantNormal)
     assert [record["name"] for record in result.table] == ["good", "bad"]
     assert result.table[1]["error"] is not None
-    with pytest.warns(LocusWarning), pytest.raises(ValueError, match="none of the candidate"):
+    with pytest.warns(LocusWarning), raises(ValueError, "none of"):
         select_engine([engine], *data(rng))
 
 
 @pytest.mark.parametrize(
-    ("candidates", "error", "message"),
+    ("candidates", "error", "facts"),
     [
-        ([], ValueError, "candidates is empty"),
-        ({}, ValueError, "candidates is empty"),
-        ([Forest(), Forest()], ValueError, r"several candidates are called Forest\(\)"),
-        ("Forest", TypeError, "list or a dict"),
-        (3, TypeError, "list or a dict"),
-        ([Forest], TypeError, "methods fit and predict_draws"),
-        ({"x": None}, TypeError, "candidate x must be"),
+        ([], ValueError, ["candidates", "empty"]),
+        ({}, ValueError, ["candidates", "empty"]),
+        ([Forest(), Forest()], ValueError, ["Forest()"]),
+        ("Forest", TypeError, ["list", "dict"]),
+        (3, TypeError, ["list", "dict"]),
+        ([Forest], TypeError, ["fit and predict_draws"]),
+        ({"x": None}, TypeError, ["candidate x"]),
     ],
 )
-def test_bad_candidates_are_refused(candidates, error, message, rng):
-    with pytest.raises(error, match=message):
+def test_bad_candidates_are_refused(candidates, error, facts, rng):
+    with raises(error, *facts):
         select_engine(candidates, *data(rng))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"), [({"alpha": 1.5}, "alpha"), ({"cv": 1}, "at least 2 folds")]
+    ("parameters", "facts"), [({"alpha": 1.5}, ["alpha"]), ({"cv": 1}, ["2 folds"])]
 )
-def test_bad_parameters_are_refused(parameters, message, rng):
-    with pytest.raises(ValueError, match=message):
+def test_bad_parameters_are_refused(parameters, facts, rng):
+    with raises(ValueError, *facts):
         select_engine([ConstantNormal()], *data(rng), **parameters)
 
 
@@ -179,7 +179,7 @@ def test_auto_works_with_gamma(rng):
 
 def test_an_unknown_word_is_refused(rng):
     X, z = data(rng, 50)
-    with pytest.raises(TypeError, match="the word 'auto'; got 'forest'"):
+    with raises(TypeError, "'auto'", "got 'forest'"):
         Locus(None, engine="forest", signals="x").fit_losses(X, z)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from engines_for_tests import ConstantNormal, FirstSignalNormal
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import Locus, prediction_column
 from locuscore._inputs.encoder import Encoder
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, numbered, take_rows
@@ -86,15 +86,13 @@ def test_other_objects_cannot_be_encoded(value):
     X = np.empty((2, 2), dtype=object)
     X[:, 0] = 1.0
     X[0, 1] = value
-    with pytest.raises(
-        TypeError, match=f"column 1 of X holds values of type {type(value).__name__}"
-    ):
+    with raises(TypeError, "column 1 of X", type(value).__name__):
         encode(X)
 
 
 def test_text_in_a_column_of_numbers():
     X = np.array([[1.0], [2.0]])
-    with pytest.raises(ValueError, match="must hold numbers later on"):
+    with raises(ValueError, "numbers"):
         encode(X, np.array([["a"]], dtype=object))
 
 
@@ -112,9 +110,9 @@ def test_columns_of_arrays():
     assert_close(column(X, 1), [1.0, 3.0, 5.0])
     assert_close(column(X, np.int64(-1)), [1.0, 3.0, 5.0])
     assert_close(column(sparse.csr_array(X), 1), [1.0, 3.0, 5.0])
-    with pytest.raises(ValueError, match="no column 2; it has 2"):
+    with raises(ValueError, "column 2", "has 2"):
         column(X, 2)
-    with pytest.raises(TypeError, match="'yhat' is a name, but X is an array"):
+    with raises(TypeError, "'yhat'", "array"):
         column(X, "yhat")
 
 
@@ -179,14 +177,14 @@ def test_clock_times_are_refused(library):
 @pytest.mark.extra
 @libraries
 def test_lists_in_cells_are_refused(library):
-    with pytest.raises(TypeError, match="column 'cells' of X holds values of type list"):
+    with raises(TypeError, "column 'cells' of X", "list"):
         encode(make(library, {"cells": [[1.0, 2.0], [3.0, 4.0]]}))
 
 
 @pytest.mark.extra
 @libraries
 def test_text_where_fit_saw_numbers(library):
-    with pytest.raises(ValueError, match="column 'a' of X cannot be read as numbers"):
+    with raises(ValueError, "column 'a' of X", "numbers"):
         encode(make(library, {"a": [1.0, 2.0]}), make(library, {"a": ["u", "v"]}))
 
 
@@ -206,7 +204,7 @@ def test_rows_of_frames(library):
         assert type(picked) is type(X)
         assert_close(column(picked, "a"), np.array([1, 2, 3, 4])[rows])
         assert column(picked, "b").tolist() == list(np.array(list("pqrs"))[rows])
-    with pytest.raises(ValueError, match=r"no column 'c'; its columns are \['a', 'b'\]"):
+    with raises(ValueError, "'c'", "['a', 'b']"):
         column(X, "c")
 
 
@@ -221,7 +219,7 @@ def test_results_have_the_kind_of_the_rows(library):
     frame = like_rows(X, np.array([[3.0, 5.0], [4.0, 6.0]]), ["p", "q"])
     assert type(frame) is type(X)
     assert_close(column(frame, "q"), [5.0, 6.0])
-    with pytest.raises(ValueError, match="distinct names"):
+    with raises(ValueError, "distinct"):
         like_rows(X, np.zeros((2, 2)), ["p", "p"])
 
 
@@ -297,11 +295,11 @@ def test_columns_are_checked_by_name_and_order(library, rng):
     locus = Locus(Recorder(), engine=ConstantNormal(), random_state=0)
     locus.fit(X, rng.normal(size=40))
     assert list(locus.feature_names_in_) == ["a", "b"]
-    with pytest.raises(ValueError, match="unseen at fit time:\n- c"):
+    with raises(ValueError, "unseen", "- c"):
         locus.loss_bound(make(library, {"a": [1.0], "c": [2.0]}))
-    with pytest.raises(ValueError, match="seen at fit time, yet now missing:\n- b"):
+    with raises(ValueError, "missing", "- b"):
         locus.loss_bound(make(library, {"a": [1.0]}))
-    with pytest.raises(ValueError, match="must be in the same order"):
+    with raises(ValueError, "order"):
         locus.loss_bound(make(library, {"b": [1.0], "a": [2.0]}))
 
 
@@ -417,5 +415,5 @@ def test_pandas_columns_named_by_numbers(rng, pd):
 
 @pytest.mark.extra
 def test_lazy_frames_must_be_collected(pl):
-    with pytest.raises(TypeError, match=r"lazy frame; collect it first.*X\.collect\(\)"):
+    with raises(TypeError, "lazy frame", "X.collect()"):
         as_rows(pl.LazyFrame({"a": [1.0]}))

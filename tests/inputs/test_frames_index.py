@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from engines_for_tests import ConstantNormal
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import Locus, Scorer, certify_groups, certify_threshold
 from locuscore._shared.frames import like_rows
 from locuscore.metrics import coverage, local_coverage
@@ -80,7 +80,7 @@ def test_targets_in_another_order_than_their_rows_are_refused(labelled):
         "local_coverage": lambda: local_coverage(z, score, y > 0),
     }
     for entry in entries.values():
-        with pytest.raises(ValueError, match=r"another order.*\.loc\[\w+\.index\].*\.to_numpy\(\)"):
+        with raises(ValueError, "another order", ".loc[", ".index]", ".to_numpy()"):
             entry()
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from engines_for_tests import ConstantNormal
-from helpers import assert_close
+from helpers import assert_close, raises, warns
 from locuscore import Locus, LocusWarning, cost, pinball, prediction_column
 from locuscore._inputs.losses import finite_support, resolve_loss, resolve_support
 
@@ -54,7 +54,7 @@ def test_zero_one_compares_labels(classes):
 
 def test_zero_one_refuses_to_compare_text_with_numbers(classes):
     X, y, _ = classes
-    with pytest.raises(ValueError, match="one is text, the other is not"):
+    with raises(ValueError, "text"):
         fitted("zero_one", lambda X: np.zeros(len(X), dtype=int), X, y)
 
 
@@ -107,13 +107,13 @@ def test_scores_are_no_probabilities(table, match):
 
 def test_a_class_beyond_the_probabilities_is_named():
     X, y = np.zeros((20, 1)), np.full(20, 2)
-    with pytest.raises(ValueError, match="2 classes, but class number 2 occurs in y"):
+    with raises(ValueError, "2 classes", "class number 2", "y"):
         fitted("brier", lambda X: np.full((len(X), 2), 0.5), X, y)
 
 
 def test_probabilities_of_the_wrong_shape():
     X, y = np.zeros((20, 1)), np.zeros(20, dtype=int)
-    with pytest.raises(ValueError, match=r"shape \(20, classes\); got \(20,\)"):
+    with raises(ValueError, "(20, classes)", "got (20,)"):
         fitted("log", lambda X: np.full(len(X), 0.5), X, y)
 
 
@@ -130,7 +130,7 @@ def test_log_needs_predict_proba(classes, regression):
         def predict(self, X):
             return y
 
-    with pytest.raises(TypeError, match="Labels has no predict_proba"):
+    with raises(TypeError, "Labels", "predict_proba"):
         fitted("log", Labels(), X, y)
 
 
@@ -148,34 +148,34 @@ def test_cost_without_classes_takes_whole_numbers():
     X, y = np.zeros((20, 1)), np.array([0, 1] * 10)
     locus = fitted(cost([[0, 4], [1, 0]]), lambda X: np.zeros(len(X), dtype=int), X, y)
     assert_close(locus.losses(X, y), [0.0, 1.0] * 10)
-    with pytest.raises(ValueError, match="whole numbers 0, 1, 2"):
+    with raises(ValueError, "0, 1, 2"):
         fitted(cost([[0, 4], [1, 0]]), lambda X: np.zeros(len(X)), X, y)
-    with pytest.raises(ValueError, match="2 classes, but class number 3 occurs"):
+    with raises(ValueError, "2 classes", "class number 3"):
         fitted(cost([[0, 4], [1, 0]]), lambda X: np.full(len(X), 3), X, y)
 
 
 def test_classes_the_predictor_does_not_know(classes):
     X, y, g = classes
-    with pytest.raises(ValueError, match=r"unknown classes \['dog'\]; expected"):
+    with raises(ValueError, "['dog']", "expected"):
         fitted("log", g, X, np.where(y == "ant", "dog", y))
 
 
 @pytest.mark.parametrize("matrix", [[[0, 1]], [1, 2], [[0, np.nan], [1, 0]]])
 def test_bad_cost_matrices(matrix):
-    with pytest.raises(ValueError, match="square and finite"):
+    with raises(ValueError, "square", "finite"):
         cost(matrix)
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, float("nan")])
 def test_bad_pinball_levels(level):
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+    with raises(ValueError, "between 0 and 1"):
         pinball(level)
 
 
 def test_unknown_losses():
-    with pytest.raises(ValueError, match=r"unknown loss 'mae'.*'absolute'"):
+    with raises(ValueError, "'mae'", "'absolute'"):
         resolve_loss("mae")
-    with pytest.raises(TypeError, match="name or a function"):
+    with raises(TypeError, "name", "function"):
         resolve_loss(3)
 
 
@@ -190,7 +190,7 @@ def test_losses_with_parameters_survive_pickle(loss):
 def test_a_declared_interval_tops_the_bound(regression):
     X, y = regression
     bounded = fitted("absolute", lambda X: X[:, 0], X, y, support=(0, 50))
-    with pytest.warns(LocusWarning, match="the bound is the top of the support, 50"):
+    with warns(LocusWarning, "top of the support, 50"):
         assert_close(bounded.loss_bound(X, alpha=0.001), np.full(len(X), 50.0))
 
 
@@ -209,9 +209,9 @@ def test_negative_losses_are_allowed_or_not_by_the_support(regression):
 
     free = fitted(signed, lambda X: X[:, 0], X, y)
     assert free.losses(X, y).min() < 0
-    with pytest.raises(ValueError, match=r"outside the support \[0, inf\], for instance -"):
+    with raises(ValueError, "[0, inf]", "instance -"):
         fitted(signed, lambda X: X[:, 0], X, y, support=(0, np.inf))
-    with pytest.raises(ValueError, match=r"outside the support \{0, 1\}"):
+    with raises(ValueError, "{0, 1}"):
         fitted(signed, lambda X: X[:, 0], X, y, support={0, 1})
 
 
@@ -244,11 +244,9 @@ def test_a_list_is_a_set_of_values_and_a_tuple_an_interval():
 
 def test_cost_is_compared_with_the_classes_of_the_predictor(classes):
     X, y, g = classes
-    with pytest.raises(
-        ValueError, match="the cost matrix has 2 classes, but the predictor knows 3: \\['ant', "
-    ):
+    with raises(ValueError, "2 classes", "3: ['ant', "):
         fitted(cost([[0, 4], [1, 0]]), g, X, y)
-    with pytest.raises(ValueError, match="2 classes, but `classes` has 3"):
+    with raises(ValueError, "2 classes", "`classes` has 3"):
         cost([[0, 4], [1, 0]], classes=["a", "b", "c"])
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from engines_for_tests import ConstantNormal
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import Locus, LocusWarning, Scorer, cost
 from locuscore.engines import Forest
 
@@ -91,7 +91,7 @@ def test_boosted_classifiers(library, alone, labels, data):
     assert_close(fitted(g, X, y, loss=cost(1 - np.eye(len(set(y))))).losses(X, y), wrong)
     chosen = g.predict_proba(X)[np.arange(120), np.searchsorted(np.unique(y), y)]
     assert_close(fitted(g, X, y, loss="log").losses(X, y), -np.log(chosen.astype(float)))
-    with pytest.raises(ValueError, match=r"classifier.*'zero_one', 'log', 'brier' or cost"):
+    with raises(ValueError, "classifier", "'zero_one'", "'log'", "'brier'", "cost"):
         fitted(g, X, y)
 
 
@@ -115,7 +115,7 @@ def test_a_booster_of_xgboost_is_refused_with_a_remedy_that_works(data):
 
     X, y, _ = data
     booster = boosted("xgboost", "Regressor").fit(X, y).get_booster()
-    with pytest.raises(TypeError, match=r"lambda X: booster\.predict\(xgboost\.DMatrix\(X\)\)"):
+    with raises(TypeError, "lambda X: booster.predict(xgboost.DMatrix(X))"):
         fitted(booster, X, y)
     wrapped = fitted(lambda X: booster.predict(xgboost.DMatrix(X)), X, y)
     assert np.isfinite(wrapped.loss_bound(X)).all()
@@ -128,7 +128,7 @@ def test_a_torch_module_is_refused_with_a_remedy_that_works(data):
     X, y, _ = data
     net = torch.nn.Sequential(torch.nn.Linear(3, 1)).eval()
     remedy = "net(torch.as_tensor(np.asarray(X), dtype=torch.float32)).detach().cpu().numpy()"
-    with pytest.raises(TypeError, match="reads tensors, not rows") as caught:
+    with raises(TypeError, "tensors") as caught:
         fitted(net, X, y)
     assert f"lambda X: {remedy}" in str(caught.value)
     g = eval(f"lambda X: {remedy}", {"net": net, "torch": torch, "np": np})
@@ -156,15 +156,15 @@ def test_tensors_are_read_as_arrays_or_refused_with_the_remedy(data):
     expected = fitted(lambda X: X[:, 0], X, y).loss_bound(X)
     assert_close(fitted(lambda X: X[:, 0], rows, targets).loss_bound(rows), expected)
     assert_close(fitted(lambda X: torch.as_tensor(X[:, 0]), X, y).loss_bound(X), expected)
-    remedy = r"\.detach\(\)\.cpu\(\)\.numpy\(\)"
+    remedy = ".detach().cpu().numpy()"
     learned = rows.clone().requires_grad_()
-    with pytest.raises(TypeError, match=f"X is a torch.Tensor that numpy cannot read.*{remedy}"):
+    with raises(TypeError, "X is a torch.Tensor", remedy):
         fitted(lambda X: X[:, 0], learned, y)
-    with pytest.raises(TypeError, match=f"y is a torch.Tensor.*{remedy}"):
+    with raises(TypeError, "y is a torch.Tensor", remedy):
         fitted(lambda X: X[:, 0], X, targets.clone().requires_grad_())
-    with pytest.raises(TypeError, match=f"the predictor's output is a torch.Tensor.*{remedy}"):
+    with raises(TypeError, "predictor's output", "torch.Tensor", remedy):
         fitted(lambda X: torch.as_tensor(X[:, 0]).requires_grad_(), X, y)
-    with pytest.raises(TypeError, match=f"X is a torch.Tensor.*{remedy}"):
+    with raises(TypeError, "X is a torch.Tensor", remedy):
         fitted(lambda X: X[:, 0], rows.to(torch.bfloat16), y)
 
 
@@ -173,9 +173,14 @@ def test_tensors_are_read_as_arrays_or_refused_with_the_remedy(data):
 def test_a_classifier_needs_a_loss_of_its_own(classifier, alone, data):
     X, _, codes = data
     g = placed(classifier, alone).fit(X, codes)
-    match = r"is a classifier.*'zero_one', 'log', 'brier' or cost\(matrix\).*loss='absolute'"
     for predictor in (g, g.predict):
-        with pytest.raises(ValueError, match=f"{type(g).__name__} {match}"):
+        with raises(
+            ValueError,
+            type(g).__name__,
+            "classifier",
+            "'zero_one', 'log', 'brier' or cost(matrix)",
+            "loss='absolute'",
+        ):
             fitted(predictor, X, codes)
     # Grades may be compared as numbers, if one asks for it.
     locus = fitted(g, X, codes, loss="absolute")
@@ -185,7 +190,7 @@ def test_a_classifier_needs_a_loss_of_its_own(classifier, alone, data):
 
 def test_predictions_in_place_of_a_predictor_are_refused_with_the_remedy(data):
     X, y, _ = data
-    with pytest.raises(TypeError, match=r"made already, prediction_column\(name\)") as refused:
+    with raises(TypeError, "prediction_column(name)") as refused:
         fitted(y, X, y)
     assert len(str(refused.value)) < 300
 
@@ -195,7 +200,7 @@ def test_logged_losses_of_a_classifier_need_no_loss(data):
     g = DummyClassifier().fit(X, codes)
     locus = Locus(g, engine=ConstantNormal(), random_state=0).fit_losses(X, np.abs(X[:, 0]))
     assert np.isfinite(locus.loss_bound(X)).all()
-    with pytest.raises(ValueError, match="is a classifier"):
+    with raises(ValueError, "classifier"):
         locus.losses(X, codes)
 
 
@@ -219,7 +224,7 @@ def test_predictions_in_another_order_than_their_rows_are_refused(data):
 
     X, y, _ = data
     frame = pd.DataFrame(X, columns=list("abc"))
-    with pytest.raises(ValueError, match=r"g\(X\) has the row labels of X.*g\(X\)\.loc\[X\.index"):
+    with raises(ValueError, "g(X)", "row labels of X", "g(X).loc[X.index"):
         fitted(lambda X: X["a"].sort_values(), frame, y)
     locus = fitted(lambda X: X["a"], frame, y)
     assert_close(locus.losses(frame, y).to_numpy(), np.abs(y - X[:, 0]))
@@ -232,7 +237,7 @@ def test_a_native_model_given_to_load_is_refused_with_the_remedy(data, tmp_path)
     X, y, _ = data
     with pytest.warns(LocusWarning, match="left out"):
         Scorer(fitted(lambda X: X[:, 0], X, y)).save(tmp_path / "a.locus")
-    with pytest.raises(TypeError, match="reads tensors, not rows"):
+    with raises(TypeError, "tensors"):
         Scorer.load(tmp_path / "a.locus", predictor=torch.nn.Linear(3, 1))
 
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import fisher_exact
 
 from archives_for_tests import rows
+from helpers import raises, warns
 from locuscore import Locus, LocusWarning
 from locuscore._inputs.cells import cells, row_digests
 from locuscore._inputs.schema import Schema
@@ -41,7 +42,7 @@ def test_certifying_on_the_rows_of_fit_breaks_eta_and_is_refused():
         engine = Forest(n_trees=20, min_samples_leaf=3)
         settings = {"engine": engine, "calibration_size": 100, "random_state": seed}
         locus = Locus(lambda X: X[:, 0], **settings).fit(*old)
-        with pytest.raises(ValueError, match=r"used to fit: 1,000 of 1,000"):
+        with raises(ValueError, "used to fit", "1,000 of 1,000"):
             locus.certify(1.0, eta, 0.1, *old)
         with pytest.warns(LocusWarning, match="used to fit"):
             rule = locus.certify(1.0, eta, 0.1, *old, allow_rows_used_in_fit=True)
@@ -68,7 +69,7 @@ def test_a_few_rows_of_fit_among_new_ones_are_counted(fitted):
 
 def test_new_labels_of_old_inputs_only_warn(fitted):
     X, y = rows(400)
-    with pytest.warns(LocusWarning, match="labels are others"):
+    with warns(LocusWarning, "labels"):
         rule = fitted.certify(0.5, 0.2, 0.1, X, y[::-1])
     assert rule.standing == "certificate"
 
@@ -79,7 +80,7 @@ def test_the_calibration_rows_certify_as_before(fitted):
 
 def test_a_reference_of_calibration_rows_warns_where_these_certify(fitted):
     X, _ = rows(400)
-    with pytest.warns(LocusWarning, match="100 reference rows are calibration rows"):
+    with warns(LocusWarning, "100 reference rows"):
         fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.calibration_rows_])
     fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.fit_rows_])
     fitted.certify(0.5, 0.2, 0.1, *rows(300, seed=1), reference=X)

@@ -4,7 +4,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import reference
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import KNNGamma
 
 PAPER = {
@@ -71,22 +71,22 @@ def test_gamma_does_not_depend_on_the_batch(rng):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "facts"),
     [
-        ({"gamma_min": 0.0}, "gamma_min and gamma_max"),
-        ({"gamma_max": 1.0}, "gamma_min and gamma_max"),
-        ({"gamma_min": 0.8, "gamma_max": 0.2}, "gamma_min and gamma_max"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"slope": 0.0}, "slope positive"),
+        ({"gamma_min": 0.0}, ["gamma_min", "gamma_max"]),
+        ({"gamma_max": 1.0}, ["gamma_min", "gamma_max"]),
+        ({"gamma_min": 0.8, "gamma_max": 0.2}, ["gamma_min", "gamma_max"]),
+        ({"k": 0}, ["k ", "1"]),
+        ({"slope": 0.0}, ["slope", "positive"]),
     ],
 )
-def test_bad_parameters_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_parameters_are_refused(changes, facts):
+    with raises(ValueError, *facts):
         KNNGamma(**changes).fit(np.zeros((5, 1)))
 
 
 def test_one_row_is_refused_and_fit_comes_first():
-    with pytest.raises(ValueError, match="at least 2 rows"):
+    with raises(ValueError, "2 rows"):
         KNNGamma().fit(np.zeros((1, 2)))
     with pytest.raises(NotFittedError):
         clone(KNNGamma()).predict(np.zeros((1, 2)))

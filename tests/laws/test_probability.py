@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from experiment import LOSSES
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import KNNGamma, Locus, cost, route_by_cost
 from locuscore.engines import Ensemble, Forest, Gaussian, Scale
 
@@ -73,7 +73,7 @@ def test_routing_with_labelled_rows(costs):
     )
     assert (routing.accepted == same.accepted).all()
     assert routing.exceedance == same.exceedance
-    with pytest.raises(ValueError, match="both X_val and y_val"):
+    with raises(ValueError, "X_val", "y_val"):
         locus.route_by_cost(X, 0, 1, 10, X_val=X)
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import locuscore
+from helpers import raises
 from locuscore import operating_curve, plots
 from locuscore.metrics import exceedance_curve, local_coverage
 
@@ -328,9 +329,9 @@ def test_thresholds_that_make_no_sense_are_refused(ax):
         plots.operating_by_threshold(curve, 0.1, ax=ax)
     with pytest.raises(TypeError, match="operating_curve"):
         plots.operating_by_threshold(exceedance_curve(Z, Z, 3.0), ax=ax)
-    with pytest.raises(ValueError, match="every score is infinite"):
+    with raises(ValueError, "infinite"):
         plots.operating_by_threshold(operating_curve([np.inf], [1.0], 3.0), ax=ax)
-    with pytest.raises(ValueError, match="positive scores"):
+    with raises(ValueError, "positive"):
         plots.operating_by_threshold(operating_curve(Z - 1, Z, 3.0), log=True, ax=ax)
 
 
@@ -376,7 +377,7 @@ def test_gamma_map_has_one_cell_per_pair_and_dots_for_rows(ax):
 
 NAN = np.array([1.0, np.nan])
 TWO = np.array([1.0, 2.0])
-ONE_LENGTH = "of one non-zero length"
+ONE_LENGTH = "length"
 # What is wrong, what the message says, and the call.
 BAD = [
     ("lengths", ONE_LENGTH, lambda: plots.bound_against_loss(Z, TWO)),
@@ -387,28 +388,28 @@ BAD = [
     ("log of zeros", "positive", lambda: plots.bound_distribution([0.0, 0.0], log=True)),
     ("nothing", ONE_LENGTH, lambda: plots.bound_distribution([])),
     ("no rows", ONE_LENGTH, lambda: plots.coverage_by_bound([], [], alpha=0.1)),
-    ("alpha of 1", "alpha is", lambda: plots.coverage_by_bound(Z, U, alpha=1.0)),
+    ("alpha of 1", "alpha", lambda: plots.coverage_by_bound(Z, U, alpha=1.0)),
     ("groups", "one label per row", lambda: plots.coverage_by_group(Z, U, ["a"], alpha=0.1)),
-    ("no bins", "n_bins must be", lambda: plots.pit_histogram(GRID, n_bins=0)),
-    ("tails above 1", "tails are probabilities", lambda: plots.pit_histogram(TWO)),
-    ("no scores", "at least one name", lambda: plots.exceedance_curves({}, Z, 1.0)),
-    ("no names", "at least one name", lambda: plots.exceedance_curves(Z, Z, 1.0)),
+    ("no bins", "n_bins", lambda: plots.pit_histogram(GRID, n_bins=0)),
+    ("tails above 1", "tails", lambda: plots.pit_histogram(TWO)),
+    ("no scores", "name", lambda: plots.exceedance_curves({}, Z, 1.0)),
+    ("no names", "name", lambda: plots.exceedance_curves(Z, Z, 1.0)),
     ("score", ONE_LENGTH, lambda: plots.exceedance_curves({"s": TWO}, Z, 1.0)),
-    ("tau", "tau is", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=np.inf)),
+    ("tau", "tau", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=np.inf)),
     ("no bound", "infinite", lambda: plots.operating_by_tau([1.0], [np.inf], alpha=0.1)),
-    ("log tau", "positive tau", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=0, log=True)),
+    ("log tau", "tau", lambda: plots.operating_by_tau(Z, U, alpha=0.1, tau=0, log=True)),
     ("names", "1 names, 2 factors", lambda: plots.reasons(["a"], TWO)),
     ("negative factor", "positive", lambda: plots.reasons(["a", "b"], [1.0, -1.0])),
     ("infinite factor", "1 infinite", lambda: plots.reasons(["a", "b"], [1.0, np.inf])),
     ("prediction", ONE_LENGTH, lambda: plots.fit_panel(Z, Z, GRID, TWO)),
     ("mean", ONE_LENGTH, lambda: plots.fit_panel(Z, Z, GRID, GRID, mean=TWO)),
-    ("infinite grid", "grid has 1 inf", lambda: plots.loss_panel(Z, Z, [0.0, np.inf], TWO)),
+    ("infinite grid", "grid.* 1 inf", lambda: plots.loss_panel(Z, Z, [0.0, np.inf], TWO)),
     ("quantile", ONE_LENGTH, lambda: plots.loss_panel(Z, Z, GRID, GRID, quantile=TWO)),
     ("scores as flags", "True or False", lambda: plots.rule_panel(Z, Z, Z)),
-    ("gamma", "one row per", lambda: plots.gamma_map([0, 1], GRID, np.zeros((2, 5)))),
+    ("gamma", "row", lambda: plots.gamma_map([0, 1], GRID, np.zeros((2, 5)))),
     ("no gamma", "missing", lambda: plots.gamma_map([0, 1], GRID, np.full((5, 2), np.nan))),
     ("rows", r"\(n, 2\)", lambda: plots.gamma_map([0, 1], [0, 1], np.eye(2), rows=GRID)),
-    ("eta", "eta is", lambda: plots.operating_by_threshold(operating_curve(Z, Z, 3.0), eta=2)),
+    ("eta", "eta", lambda: plots.operating_by_threshold(operating_curve(Z, Z, 3.0), eta=2)),
 ]
 
 

@@ -88,10 +88,10 @@ GOOD = {"score_new": [0.1], "score_cal": [0.1, 0.2], "losses_cal": [0.0, 1.0], "
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score_new": []}, "non-zero length"),
+        ({"score_new": []}, "length"),
         ({"score_new": [np.nan]}, "missing"),
-        ({"score_cal": [0.1]}, "one non-zero length"),
-        ({"score_cal": [], "losses_cal": []}, "non-zero length"),
+        ({"score_cal": [0.1]}, "length"),
+        ({"score_cal": [], "losses_cal": []}, "length"),
         ({"losses_cal": [0.0, np.inf]}, "non-finite"),
         ({"tau": np.inf}, "tau"),
         ({"tau": [1, 2]}, "tau"),

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from helpers import raises
 from locuscore import (
     FlagRule,
     Locus,
@@ -297,11 +298,11 @@ def test_locus_refuses_scores_that_know_the_calibration_rows(fitted):
         rule = locus.certify(0.8, 0.1, 0.1, X[1_200:], y[1_200:], of=of)
         assert rule.score == of
         assert rule.threshold > -np.inf
-    with pytest.raises(ValueError, match="cannot compute iso"):
+    with raises(ValueError, "iso"):
         locus.certify(0.8, 0.1, 0.1, of=Score.other("iso"))
-    with pytest.raises(TypeError, match="of must be a Score"):
+    with raises(TypeError, "of must be", "Score"):
         locus.certify(0.8, 0.1, 0.1, of="tail")
-    with pytest.raises(ValueError, match="both X and y"):
+    with raises(ValueError, "X and y"):
         locus.certify(0.8, 0.1, 0.1, X)
 
 
@@ -350,7 +351,7 @@ def test_locus_certifies_and_accepts_frames(fitted):
 
 
 BAD = [
-    ({"score": [1.0, 2.0]}, "one non-zero length"),
+    ({"score": [1.0, 2.0]}, "length"),
     ({"score": [1.0, np.nan, 2.0]}, "missing"),
     ({"losses": [1.0, np.nan, 2.0]}, "missing"),
     ({"tau": np.inf}, "tau"),
@@ -361,11 +362,11 @@ BAD = [
 ]
 OWN_BAD = [
     ({"reference": [np.inf]}, "no finite score"),
-    ({"reference": []}, "one non-zero length"),
+    ({"reference": []}, "length"),
     ({"reference": [np.nan]}, "missing"),
-    ({"reference_losses": [1.0]}, "without the reference"),
-    ({"reference": [1.0], "reference_losses": [1.0, 2.0]}, "one non-zero length"),
-    ({"reference": [1.0], "reference_losses": [1.0], "starts": [0.5]}, "pass one of them"),
+    ({"reference_losses": [1.0]}, "reference"),
+    ({"reference": [1.0], "reference_losses": [1.0, 2.0]}, "length"),
+    ({"reference": [1.0], "reference_losses": [1.0], "starts": [0.5]}, "one of them"),
     ({"starts": []}, "starts"),
     ({"starts": [0.0]}, "starts"),
     ({"starts": [[0.1]]}, "starts"),

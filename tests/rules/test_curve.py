@@ -114,8 +114,8 @@ def test_as_a_frame(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], [], 1), "non-zero length"),
-        (([0.1], [0.1, 0.2], 1), "one non-zero length"),
+        (([], [], 1), "length"),
+        (([0.1], [0.1, 0.2], 1), "length"),
         (([np.nan], [0.1], 1), "missing"),
         (([0.1], [np.inf], 1), "non-finite"),
         (([0.1], [0.1], np.nan), "tau"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from helpers import assert_close
+from helpers import assert_close, warns
 from locuscore import LocusWarning, exceedance_interval, route, route_by_cost
 
 
@@ -27,7 +27,7 @@ def test_ties_at_the_cut_are_accepted_together():
 
 def test_infinite_scores_are_always_reviewed():
     score = [0.0, np.inf, np.inf, -np.inf]
-    with pytest.warns(LocusWarning, match="3 rows have an infinite score"):
+    with warns(LocusWarning, "3 rows", "infinite"):
         assert route(score, 1).accepted.tolist() == [True, False, False, False]
     assert route(score, 3).n_reviewed == 3
     labelled = {"score_cal": [0.0, -np.inf], "losses_cal": [0.0, 1.0], "tau": 0.5}
@@ -114,7 +114,7 @@ def test_bad_budgets(budget):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: route([], 1), "non-zero length"),
+        (lambda: route([], 1), "length"),
         (lambda: route([np.nan], 1), "missing"),
         (lambda: route([0.0], 1, score_cal=[0.0]), "all three"),
         (lambda: route([0.0], 1, score_cal=[0.0], losses_cal=[1.0, 2.0], tau=1), "length"),

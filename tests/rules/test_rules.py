@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore import (
     FlagRule,
     Locus,
@@ -124,7 +124,7 @@ def test_a_rule_refuses_another_score(fitted):
     locus, X, _ = fitted
     rule = tau_rule(0.5, 0.1)
     for of in (Score.bound(0.2), Score.exceedance(0.5), Score.tail(0.5), Score.other("")):
-        with pytest.raises(ValueError, match=r"loss bound at alpha = 0\.1"):
+        with raises(ValueError, "alpha = 0.1"):
             rule.accepts(np.zeros(3), of)
     with pytest.raises(ValueError, match="cannot compute"):
         locus.accepts(X, match_acceptance(X[:, 0], 0.5))
@@ -136,7 +136,7 @@ def test_infinite_scores_are_never_accepted_and_minus_infinity_accepts_nothing()
     assert everything.accepts([1.0, np.inf, -np.inf], of).tolist() == [True, False, False]
     nothing = FlagRule(of, -np.inf, "heuristic", "")
     assert not nothing.accepts([1.0, np.inf, -np.inf], of).any()
-    with pytest.raises(ValueError, match="1 scores are missing"):
+    with raises(ValueError, "1 scores"):
         nothing.accepts([1.0, np.nan], of)
 
 
@@ -196,10 +196,10 @@ def test_scores_of_a_locus(fitted):
 
 
 BAD = [
-    ({"score": [1.0, 2.0]}, "one non-zero length"),
+    ({"score": [1.0, 2.0]}, "length"),
     ({"score": [1.0, np.nan, 2.0]}, "missing"),
     ({"losses": [1.0, np.inf, 2.0]}, "non-finite"),
-    ({"losses": []}, "one non-zero length"),
+    ({"losses": []}, "length"),
     ({"tau": np.nan}, "tau"),
     ({"tau": [0.1, 0.2]}, "one number"),
     ({"eta": 0.0}, "eta"),
@@ -234,9 +234,9 @@ def test_an_infinite_score_of_either_sign_is_the_same_to_every_rule(rng):
 def test_an_unnamed_score_needs_no_name_and_a_named_one_does():
     unnamed, named = match_acceptance([1.0, 2.0], 0.5), tau_rule(0.5, 0.1)
     assert unnamed.accepts([1.0, 2.0]).tolist() == [True, False]
-    with pytest.raises(ValueError, match=r"your own score; got the loss bound"):
+    with raises(ValueError, "your own score", "got the loss bound"):
         unnamed.accepts([1.0], Score.bound(0.1))
-    with pytest.raises(ValueError, match=r"loss bound at alpha = 0\.1; got values of no named"):
+    with raises(ValueError, "alpha = 0.1", "no named score"):
         named.accepts([1.0])
     with pytest.raises(ValueError, match="no named score"):
         named.accepts([1.0], Score.other(""))
@@ -245,12 +245,12 @@ def test_an_unnamed_score_needs_no_name_and_a_named_one_does():
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        (np.zeros((2, 2)), ValueError, "one score per row"),
+        (np.zeros((2, 2)), ValueError, "per row"),
         (["a", "b"], TypeError, "text"),
         (["1", "2"], TypeError, "text"),
         (np.array(["1", 2.0], dtype=object), TypeError, "text"),
         ([[1.0], [1.0, 2.0]], TypeError, "one number per row"),
-        ([1.0, None], ValueError, "1 scores are missing"),
+        ([1.0, None], ValueError, "1 scores"),
     ],
 )
 def test_accepts_refuses_what_is_no_score_per_row(values, error, message):
@@ -283,21 +283,21 @@ def test_what_was_passed_in_can_change_without_the_rule():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"standing": "proven"}, ValueError, "standing is one of"),
+        ({"standing": "proven"}, ValueError, "standing"),
         ({"threshold": "high"}, TypeError, "threshold"),
         ({"threshold": None}, ValueError, "threshold"),
         ({"threshold": "nan"}, ValueError, "threshold"),
         ({"threshold": [1.0]}, ValueError, "threshold"),
-        ({"guarantee": 1}, TypeError, "guarantee must be text"),
-        ({"evidence": [1]}, TypeError, "evidence must be a mapping"),
-        ({"score": {"kind": "bond", "alpha": 0.1}}, ValueError, "a score is one of"),
-        ({"score": {"kind": "bound"}}, ValueError, "'bound' has alpha"),
-        ({"score": {"kind": "tail", "alpha": 0.1, "tau": 1.0}}, ValueError, "'tail' has tau"),
+        ({"guarantee": 1}, TypeError, "guarantee"),
+        ({"evidence": [1]}, TypeError, "evidence"),
+        ({"score": {"kind": "bond", "alpha": 0.1}}, ValueError, "score"),
+        ({"score": {"kind": "bound"}}, ValueError, "'bound'.*alpha"),
+        ({"score": {"kind": "tail", "alpha": 0.1, "tau": 1.0}}, ValueError, "'tail'.*tau"),
         ({"score": {"kind": "bound", "alpha": 2.0}}, ValueError, "alpha"),
-        ({"score": {"kind": "other", "name": 3}}, TypeError, "name of a score is text"),
-        ({"score": {"kinds": "other"}}, TypeError, "describes no rule"),
-        ({"score": "tail"}, TypeError, "score must be a mapping"),
-        ({"extra": 1}, ValueError, "a rule is described by"),
+        ({"score": {"kind": "other", "name": 3}}, TypeError, "name"),
+        ({"score": {"kinds": "other"}}, TypeError, "rule"),
+        ({"score": "tail"}, TypeError, "score"),
+        ({"extra": 1}, ValueError, "rule"),
     ],
     ids=str,
 )
@@ -309,7 +309,7 @@ def test_what_describes_no_rule_is_named(change, error, message):
 
 @pytest.mark.parametrize("n", [-3, 0, 2.5, "a", True])
 def test_tau_rule_checks_the_number_of_rows(n):
-    with pytest.raises(ValueError, match="n_calibration must be a whole number"):
+    with raises(ValueError, "n_calibration"):
         tau_rule(0.5, 0.1, n_calibration=n)
 
 
@@ -335,7 +335,7 @@ def test_one_alpha_or_tau_is_wanted(fitted, value):
         lambda v: locus.tau_rule(1.0, v),
         lambda v: locus.certify(v, 0.1, 0.1),
     ):
-        with pytest.raises(ValueError, match="must be one number here"):
+        with raises(ValueError, "one number"):
             call(value)
 
 
@@ -351,7 +351,7 @@ def test_the_card_counts_one_threshold_as_one():
 
 def test_text_is_no_score():
     for score in (["1", "2"], np.array([1.0, "2"], dtype=object)):
-        with pytest.raises(TypeError, match="score must hold one number per row; got text"):
+        with raises(TypeError, "score", "one number per row", "text"):
             match_acceptance(score, 0.5)
 
 
