@@ -121,7 +121,7 @@ def test_nullable_targets_of_pandas_without_gaps(data):
 
 def test_targets_of_another_length(data):
     X, y = data
-    with raises(ValueError, "X has 60", "y has 59"):
+    with raises(ValueError, "X has 60", "(59,)"):
         quick().fit(X, y[:-1])
     with raises(ValueError, "y is None"):
         quick().fit(X, None)

@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 
+from helpers import raises
 from locuscore.datasets import load_diamonds
 
 FEATURES = ["carat", "cut", "color", "clarity", "depth", "table", "x", "y", "z"]
@@ -57,5 +58,5 @@ def test_categories_are_ordered_from_worst_to_best():
 
 def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'locuscore\[demo\]'"):
+    with raises(ModuleNotFoundError, "pip install 'locuscore[demo]'"):
         load_diamonds()

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archives_for_tests import forge, members_of
+from helpers import raises
 from locuscore import ArchiveError
 from locuscore._archive.container import (
     FORMAT,
@@ -162,7 +163,7 @@ def test_members_must_be_those_of_the_manifest(path, change):
 def test_a_later_format_says_what_to_install(path, version):
     forge(path, {}, {"format": version})
     refused(path, "install a newer locuscore")
-    with pytest.raises(ArchiveError, match="newer locuscore"):
+    with raises(ArchiveError, "newer"):
         read_manifest(path)
 
 
@@ -207,7 +208,7 @@ def test_objects_in_an_array_are_neither_written_nor_read():
         array_bytes(objects)
     file = io.BytesIO()
     np.save(file, objects, allow_pickle=True)
-    with pytest.raises(ArchiveError, match="only pickle could read"):
+    with raises(ArchiveError, "pickle"):
         read_array(file.getvalue())
 
 

@@ -37,6 +37,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array
 
 from archives_for_tests import forge, forged_schema, members_of, rows, small_scorer
+from helpers import raises
 from locuscore import ArchiveError, Scorer
 from locuscore._archive.skops_models import read_skops, skops_bytes
 from locuscore.engines._boosting import BoostedTrees
@@ -470,7 +471,7 @@ def test_a_member_is_built_once(tmp_path):
     state = json.loads(members_of(tmp_path / "x.locus")["scorer.json"])
     state["locus"]["feature_names_in_"] = [state["locus"]["calibration_"]["state"]["tails"]] * 1000
     forge(tmp_path / "x.locus", {"scorer.json": json.dumps(state).encode()})
-    with pytest.raises(ArchiveError, match="several of its values are the member"):
+    with raises(ArchiveError, "member"):
         Scorer.load(tmp_path / "x.locus")
 
 

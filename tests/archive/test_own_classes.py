@@ -15,6 +15,7 @@ from archives_for_tests import (
     small_scorer,
 )
 from calibrations_for_tests import LevelPerRow
+from helpers import raises
 from locuscore import ArchiveError, Kept, KNNGamma, Scorer, engines
 from locuscore._archive.kinds import Kinds
 from locuscore._archive.values import Reader, Writer, library_versions
@@ -45,7 +46,7 @@ def path(tmp_path):
 def test_a_class_of_ones_own_comes_back(settings, classes, path):
     scorer = small_scorer(**settings)
     scorer.save(path)
-    with pytest.raises(ArchiveError, match=r"unknown kind.*classes=\[\.\.\.\]"):
+    with raises(ArchiveError, "unknown kind", "classes=[...]"):
         Scorer.load(path)
     loaded = Scorer.load(path, classes=classes)
     assert_same_scores(scorer, loaded, rows(50, seed=1)[0])
@@ -60,7 +61,7 @@ def test_a_calibration_of_ones_own_comes_back(path):
     locus.calibration_ = LevelPerRow(locus.tails_, 2)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     scorer.save(path)
-    with pytest.raises(ArchiveError, match="unknown kind 'LevelPerRow'"):
+    with raises(ArchiveError, "'LevelPerRow'"):
         Scorer.load(path)
     loaded = Scorer.load(path, classes=[LevelPerRow])
     X, _ = rows(50, seed=1)
@@ -110,9 +111,9 @@ class Impostor(Constant):
 
 def test_two_classes_of_one_kind_are_not_saved_together():
     engines_ = [kind().fit(*some_losses()) for kind in (Constant, Twin)]
-    with pytest.raises(TypeError, match=r"'Constant'.*another kind"):
+    with raises(TypeError, "'Constant'"):
         Writer().encode(engines_)
-    with pytest.raises(TypeError, match=r"'Forest'.*another kind"):
+    with raises(TypeError, "'Forest'"):
         Writer().encode(Impostor().fit(*some_losses()))
 
 
@@ -195,7 +196,7 @@ def test_what_a_class_holds_stands_inside_it_only(saved, path):
     state = json.loads(members_of(path)["scorer.json"])
     state["locus"]["floor_"] = state["locus"]["engine_"]["state"]["spread_"]
     forge(path, {"scorer.json": json.dumps(state).encode()})
-    with pytest.raises(ArchiveError, match=r"unknown kind 'constant\.Spread'"):
+    with raises(ArchiveError, "'constant.Spread'"):
         Scorer.load(path, classes=[Constant])
 
 

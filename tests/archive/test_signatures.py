@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
+from helpers import raises
 from locuscore import ArchiveError, Scorer
 from locuscore._archive import container
 from locuscore._archive.container import (
@@ -134,7 +135,7 @@ def test_a_short_key_is_refused(path, key):
         lambda: read_archive(path, key),
         lambda: write_archive(path, {"card": "new"}, MEMBERS, key),
     ):
-        with pytest.raises(ValueError, match="at least 32 bytes") as caught:
+        with raises(ValueError, "32 bytes") as caught:
             use()
         assert not isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == before
@@ -142,7 +143,7 @@ def test_a_short_key_is_refused(path, key):
 
 @pytest.mark.parametrize("key", ["0" * 64, 5, bytearray(64)])
 def test_a_key_is_of_bytes(path, key):
-    with pytest.raises(TypeError, match="a key is of bytes"):
+    with raises(TypeError, "key", "bytes"):
         read_archive(path, key)
 
 
@@ -224,7 +225,7 @@ def test_a_second_table_of_contents_is_held_against_the_first_code(path):
 def test_a_member_that_is_not_listed_is_refused(path, name):
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, b"{}")
-    with pytest.raises(ArchiveError, match="not those its manifest lists"):
+    with raises(ArchiveError, "manifest"):
         read_archive(path, KEY)
 
 
@@ -253,14 +254,14 @@ def test_a_scorer_is_signed_and_authenticated(tmp_path):
     batch = rows(20, seed=1)[0]
     assert_same_scores(scorer, Scorer.load(path, key=KEY), batch)
     assert_same_scores(scorer, Scorer.load(path), batch)
-    with pytest.raises(ArchiveError, match="not that of the given key"):
+    with raises(ArchiveError, "given key"):
         Scorer.load(path, key=OTHER)
     Scorer.load(path, key=KEY).save(path, key=OTHER)  # a new key
     assert_same_scores(scorer, Scorer.load(path, key=OTHER), batch)
-    with pytest.raises(ArchiveError, match="not that of the given key"):
+    with raises(ArchiveError, "given key"):
         Scorer.load(path, key=KEY)
     scorer.save(path)
-    with pytest.raises(ArchiveError, match="it is not signed"):
+    with raises(ArchiveError, "not signed"):
         Scorer.load(path, key=KEY)
 
 
@@ -277,7 +278,7 @@ def test_a_manifest_without_one_of_its_parts_is_refused(path, name, value):
     with zipfile.ZipFile(path, "w") as archive:
         for member, data in {"manifest.json": json.dumps(manifest), **members}.items():
             archive.writestr(member, data)
-    with pytest.raises(ArchiveError, match=f"its manifest has no {name!r}"):
+    with raises(ArchiveError, "manifest", repr(name)):
         Scorer.load(path)
 
 
@@ -285,5 +286,5 @@ def test_a_manifest_without_one_of_its_parts_is_refused(path, name, value):
 def test_a_manifest_that_does_not_name_scikit_learn_is_refused(path):
     small_scorer().save(path)
     forge(path, {}, {"written_by": {"locuscore": "0.1.0"}})
-    with pytest.raises(ArchiveError, match="which scikit-learn wrote"):
+    with raises(ArchiveError, "scikit-learn"):
         Scorer.load(path)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from archives_for_tests import rows
+from helpers import raises
 from locuscore._archive.fitted_models import check_fitted
 from locuscore._archive.lightgbm_text import canonical_lightgbm
 from locuscore._shared.tree_links import check_links
@@ -107,7 +108,7 @@ def test_a_tree_with_another_number_of_nodes_than_it_has_is_refused(count):
     X, y = rows()
     model = DecisionTreeRegressor().fit(X, y)
     model.tree_ = with_state(model.tree_, node_count=count)
-    with pytest.raises(ValueError, match="other nodes than it has"):
+    with raises(ValueError, "other nodes"):
         check_fitted(model)
 
 

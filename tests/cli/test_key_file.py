@@ -6,6 +6,7 @@ import pytest
 
 from archives_for_tests import forge
 from cli_for_tests import fails, homes, run, write
+from helpers import raises
 from locuscore import ArchiveError, Scorer
 from locuscore.__main__ import main
 
@@ -47,7 +48,7 @@ def test_every_command_signs_and_checks(folder, capsys):
         said = fails(capsys, name, *arguments, "--key-file", folder / "other")
         assert "not that of the given key" in said
     assert Scorer.load(folder / "new.locus", key=KEY.encode()).rule is not None
-    with pytest.raises(ArchiveError, match="not that of the given key"):
+    with raises(ArchiveError, "given key"):
         Scorer.load(folder / "new.locus", key=b"f" * 64)
 
 

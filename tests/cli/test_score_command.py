@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from archives_for_tests import LOSS_MODELS, loss_model, two_outputs
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
+from helpers import raises
 from locuscore import Locus, Scorer, prediction_column
 from locuscore.__main__ import main
 from locuscore.engines import Forest
@@ -346,7 +347,7 @@ def test_the_merge_reads_only_what_was_written(swap, tmp_path):
             swap(parts.folder / "00000001.arrow")
             parts.merge("csv", lambda _: None)
 
-    with pytest.raises(RuntimeError, match=r"00000001\.arrow is not what this run has written"):
+    with raises(RuntimeError, "00000001.arrow"):
         merge()
     assert not (tmp_path / "out.csv").exists()
 

@@ -1,5 +1,6 @@
 """Times with a zone: any zone in any kind of frame, and one sentence for a zone nobody knows."""
 
+import functools
 import json
 from datetime import timedelta, timezone
 
@@ -36,8 +37,9 @@ def as_kind(X, kind):
     )()
 
 
-def scorer_of(X):
-    rng = np.random.default_rng(1)
+@functools.cache
+def scorer_of(kind, zone="UTC"):
+    X, rng = as_kind(frame(zone), kind), np.random.default_rng(1)
     losses = rng.normal(size=len(X))
     return Scorer(Locus(prediction_column("a"), engine=Scale(), random_state=0).fit(X, losses))
 
@@ -45,8 +47,8 @@ def scorer_of(X):
 @pytest.mark.parametrize("zone", ZONES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_zone_is_no_matter(kind, zone, tmp_path):
-    scorer = scorer_of(as_kind(frame(zone), kind))
-    expected = np.asarray(scorer_of(as_kind(frame("UTC"), kind))(frame("UTC"))["bound_0.1"])
+    scorer = scorer_of(kind, zone)
+    expected = np.asarray(scorer_of(kind)(frame("UTC"))["bound_0.1"])
     assert len(np.unique(expected)) > 10
     scorer.save(tmp_path / "x.locus")
     loaded = Scorer.load(tmp_path / "x.locus")
@@ -76,7 +78,7 @@ def test_json_rows_are_moved_to_the_zone_of_fit(kind, zone):
     from locuscore.service._json_rows import as_kind as rows_of
     from locuscore.service._json_rows import parse_rows
 
-    scorer = scorer_of(as_kind(frame(zone), kind))
+    scorer = scorer_of(kind, zone)
     row = {"a": 0.5, "t": "2024-01-31T12:00:00+01:00"}
     columns, _ = parse_rows(json.dumps({"rows": [row]}).encode(), scorer.schema, 10)
     out = scorer(rows_of(scorer.schema, columns))
@@ -93,7 +95,7 @@ def test_a_zone_that_nobody_knows(kind):
 
     X = frame("UTC")
     strange = pa.table({"a": X["a"], "t": pa.array(X["t"]).cast(pa.timestamp("us", "Mars/Phobos"))})
-    scorer = scorer_of(as_kind(X, kind))
+    scorer = scorer_of(kind)
     if kind == "pyarrow":
         expected = np.asarray(scorer(X)["bound_0.1"])
         np.testing.assert_allclose(np.asarray(scorer(strange)["bound_0.1"]), expected)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from helpers import assert_close
+from helpers import assert_close, raises
 from locuscore._inputs.losses import finite_support
 from locuscore._laws.calibration import calibrated_level, smallest_alpha
 from locuscore._laws.distribution import SMALLEST_SURVIVAL, Floor, LossDistribution, Support
@@ -277,14 +277,14 @@ def test_every_inverse_falls_below_its_level(seed, level):
 @pytest.mark.parametrize("level", [np.nan, -0.1, 1.5])
 def test_levels_are_probabilities(level):
     dist = LossDistribution(NormalDraws(np.zeros((3, 1)), np.ones((3, 1))))
-    with pytest.raises(ValueError, match="probabilities from 0 to 1"):
+    with raises(ValueError, "levels", "0 to 1"):
         dist.isf(level)
 
 
 def test_a_wrong_shape_is_told_what_would_do():
     dist = LossDistribution(NormalDraws(np.zeros((3, 1)), np.ones((3, 1))))
     for method in (dist.isf, dist.sf):
-        with pytest.raises(ValueError, match=r"shape \(1, m\) or \(3, m\).*got shape \(2,\)"):
+        with raises(ValueError, "(1, m)", "(3, m)", "got shape (2,)"):
             method([0.1, 0.2])
 
 

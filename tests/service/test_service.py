@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from archives_for_tests import LOSS_MODELS, rows, small_scorer, two_outputs
+from helpers import raises, warns
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
 from service_for_tests import (
@@ -436,7 +437,7 @@ def test_with_a_key_only_signed_archives_are_loaded(tmp_path):
     path, key, other = tmp_path / "x.locus", b"k" * 32, b"o" * 32
     scorer, settings = small_scorer(), limits(api_key="k", archive_key=key)
     scorer.save(path)
-    with pytest.raises(ArchiveError, match="it is not signed"), running(path, settings):
+    with raises(ArchiveError, "not signed"), running(path, settings):
         pass
     scorer.save(path, key=key)
     with running(path, settings) as client:
@@ -471,7 +472,7 @@ def test_a_predictor_of_your_own_comes_with_the_load(tmp_path):
 
     g = lambda X: X[:, 0]  # noqa: E731 - one line
     path = tmp_path / "x.locus"
-    with pytest.warns(UserWarning, match="left out of the archive"):
+    with warns(UserWarning, "left out"):
         small_scorer(g).save(path)
     with running(path, load=partial(Scorer.load, predictor=g)) as client:
         row = client.post("/score", json={"rows": [[0.25, 0.2, 0.3]]}).json()["rows"][0]
@@ -479,11 +480,11 @@ def test_a_predictor_of_your_own_comes_with_the_load(tmp_path):
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="max_rows must be positive; got 0"):
+    with raises(ValueError, "max_rows", "positive", "got 0"):
         limits(max_rows=0)
-    with pytest.raises(ValueError, match="API key is empty"):
+    with raises(ValueError, "API key", "empty"):
         limits(api_key=" ")
-    with pytest.raises(ValueError, match="at least 32 bytes"):
+    with raises(ValueError, "32 bytes"):
         limits(archive_key=b"short")
     assert "kkkk" not in repr(limits(archive_key=b"k" * 32))
 
@@ -491,7 +492,7 @@ def test_settings_are_checked():
 def test_an_address_others_can_reach_needs_a_key(scorer):
     from locuscore.service import serve
 
-    with pytest.raises(ValueError, match=r"0\.0\.0\.0 can be reached by others; set an API key"):
+    with raises(ValueError, "0.0.0.0", "API key"):
         serve(scorer, host="0.0.0.0")
 
 
