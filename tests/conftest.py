@@ -1,8 +1,14 @@
 import zlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
+
+from archives_for_tests import small_scorer
+from locuscore import Scorer
 
 # No clock decides about a test, and a failure repeats.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -13,3 +19,29 @@ settings.load_profile("repeatable")
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Seeded from the test's own name, so that a failure repeats."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test may save an archive."""
+    return tmp_path / "x.locus"
+
+
+@pytest.fixture(scope="session")
+def scorer() -> Scorer:
+    """A small scorer for files that do not make their own."""
+    return small_scorer()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Hand out whole files, those with most tests first.
+
+    One worker then fits and imports what the tests of a file share, and there is one Spark session.
+    Tests of theorems share nothing: they go last and one by one, so that all workers end together.
+    """
+    return FilesThenTheorems(config, log)
+
+
+class FilesThenTheorems(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if "/guarantees/" in nodeid else nodeid.split("::", 1)[0]

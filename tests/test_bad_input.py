@@ -12,20 +12,12 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from engines_for_tests import ConstantNormal, FirstSignalNormal
+from engines_for_tests import ConstantNormal, FirstSignalNormal, quick, zeros
 from helpers import assert_close, raises, warns
 from locuscore import KNNGamma, Locus, LocusWarning, prediction_column
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 ENGINES = [Forest(n_trees=10), Gaussian(), Scale(), QuantileGrid((0.5, 0.9))]
-
-
-def zeros(X):
-    return np.zeros(X.shape[0])
-
-
-def quick(predictor=zeros, **kwargs):
-    return Locus(predictor, **{"engine": ConstantNormal(), "random_state": 0, **kwargs})
 
 
 @pytest.fixture

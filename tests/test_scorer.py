@@ -7,6 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from archives_for_tests import rows
 from helpers import assert_close, raises, warns
 from locuscore import (
     Column,
@@ -22,12 +23,6 @@ from locuscore.engines import Forest
 NAMES = ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
 
 
-def rows(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 3))
-    return X, X[:, 0] + X[:, 1] * rng.normal(size=n)
-
-
 def fitted(X, y, predictor=None, **settings):
     predictor = LinearRegression().fit(X, y) if predictor is None else predictor
     settings = {"engine": Forest(n_trees=5), "random_state": 0} | settings
@@ -36,12 +31,12 @@ def fitted(X, y, predictor=None, **settings):
 
 @pytest.fixture(scope="module")
 def scorer():
-    locus = fitted(*rows())
+    locus = fitted(*rows(400))
     return Scorer(locus, locus.tau_rule(tau=0.8, alpha=0.1), alphas=(0.1, 0.25))
 
 
 def test_the_columns_are_what_locus_says(scorer):
-    X, _ = rows(seed=1)
+    X, _ = rows(400, seed=1)
     out, locus = scorer(X), scorer.locus
     assert list(out) == NAMES == scorer.column_names
     roles = ["prediction", "bound", "bound", "score", "flag"]
@@ -64,7 +59,7 @@ class Counted(LinearRegression):
 
 @pytest.mark.parametrize("signals", ["all", "x"])
 def test_the_predictor_is_asked_once(signals):
-    X, y = rows()
+    X, y = rows(400)
     scorer = Scorer(fitted(X, y, Counted().fit(X, y), signals=signals))
     Counted.calls = 0
     assert_close(scorer(X)["prediction"], LinearRegression().fit(X, y).predict(X), rtol=1e-12)
@@ -72,14 +67,14 @@ def test_the_predictor_is_asked_once(signals):
 
 
 def test_a_forest_predicts_what_it_predicts():
-    X, y = rows()
+    X, y = rows(400)
     forest = RandomForestRegressor(5, random_state=0).fit(X, y)
     assert_close(Scorer(fitted(X, y, forest))(X)["prediction"], forest.predict(X), rtol=1e-12)
 
 
 @pytest.mark.parametrize("score", [Score.bound(0.2), Score.exceedance(0.5), Score.tail(0.5)])
 def test_a_rule_on_any_score_of_the_estimator(scorer, score):
-    X, _ = rows(seed=1)
+    X, _ = rows(400, seed=1)
     values = scorer.locus.scores(X, score)
     rule = match_acceptance(values, 0.5, of=score)
     out = Scorer(scorer.locus, rule)(X)
@@ -116,7 +111,7 @@ def test_an_empty_batch_has_the_columns_and_no_rows(scorer):
 
 
 def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
-    X, y = rows()
+    X, y = rows(400)
     locus = Locus(engine=Forest(n_trees=5), random_state=0).fit_losses(X, np.abs(y))
     bounds = Scorer(locus)
     assert list(bounds(X[:2])) == bounds.column_names == ["bound_0.1"]
@@ -125,7 +120,7 @@ def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
 
 
 def test_classes_keep_their_type():
-    X, y = rows()
+    X, y = rows(400)
     labels = np.where(y > 0.5, "high", "low")
     locus = fitted(X, labels, LogisticRegression().fit(X, labels), loss="zero_one")
     scorer = Scorer(locus)
@@ -134,7 +129,7 @@ def test_classes_keep_their_type():
 
 
 def test_several_outputs_are_several_columns():
-    X, y = rows()
+    X, y = rows(400)
     two = np.column_stack([y, y])
     locus = fitted(
         X, two, LinearRegression().fit(X, two), loss=lambda y, g: np.abs(y - g).max(axis=1)
@@ -146,7 +141,7 @@ def test_several_outputs_are_several_columns():
 
 
 def test_a_prediction_column_of_whole_numbers_gives_floats():
-    X, y = rows()
+    X, y = rows(400)
     X = np.round(10 * X).astype(np.int64)
     scorer = Scorer(fitted(X, y, prediction_column(0)))
     assert scorer(X)["prediction"].dtype == scorer(X[:0])["prediction"].dtype == np.float64

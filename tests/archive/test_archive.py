@@ -36,10 +36,9 @@ MEMBERS = {"scorer.json": b"{}", "parts/0.npy": array_bytes(np.arange(500.0))}
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "x.locus"
-    write_archive(file, {"card": "a card"}, MEMBERS)
-    return file
+def path(path):
+    write_archive(path, {"card": "a card"}, MEMBERS)
+    return path
 
 
 def refused(path, match):

@@ -26,11 +26,6 @@ from own_classes import Constant, FirstColumn, Half, Packed
 needs_skops = pytest.mark.extra
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "x.locus"
-
-
 @needs_skops
 @pytest.mark.parametrize(
     ("settings", "classes"),

@@ -59,11 +59,6 @@ from locuscore.engines import Ensemble, Forest
 pytestmark = pytest.mark.extra
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "x.locus"
-
-
 def round_trip(scorer, path, **given):
     scorer.save(path)
     return Scorer.load(path, **given)

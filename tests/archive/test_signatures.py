@@ -28,10 +28,9 @@ MEMBERS = {"scorer.json": b"{}", "parts/0.npy": array_bytes(np.arange(50.0))}
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "x.locus"
-    write_archive(file, {"card": "a card"}, MEMBERS, KEY)
-    return file
+def path(path):
+    write_archive(path, {"card": "a card"}, MEMBERS, KEY)
+    return path
 
 
 def comment_of(path):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from engines_for_tests import ConstantNormal
+from engines_for_tests import quick
 from helpers import assert_close, raises
-from locuscore import Locus, Scorer, certify_groups, certify_threshold
+from locuscore import Scorer, certify_groups, certify_threshold
 from locuscore._shared.frames import like_rows
 from locuscore.metrics import coverage, local_coverage
 from locuscore.report import report, report_batches
@@ -54,10 +54,6 @@ def labelled(rng):
     X = pd.DataFrame(rng.uniform(size=(60, 2)), columns=["u", "v"])
     y = pd.Series(X["u"] + rng.normal(size=60), name="price")
     return X.sample(frac=1, random_state=0), y
-
-
-def quick():
-    return Locus(lambda X: np.zeros(len(X)), engine=ConstantNormal(), random_state=0)
 
 
 def test_targets_in_another_order_than_their_rows_are_refused(labelled):

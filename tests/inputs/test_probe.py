@@ -46,11 +46,6 @@ class Unsteady:
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "x.locus"
-
-
-@pytest.fixture
 def outside(path):
     """An archive without its predictor."""
     with pytest.warns(LocusWarning, match="left out"):

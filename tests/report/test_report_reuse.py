@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 
-from archives_for_tests import rows, small_scorer
+from archives_for_tests import rows
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
 from locuscore.report import report, report_batches
-
-
-@pytest.fixture(scope="module")
-def scorer():
-    return small_scorer()
 
 
 def test_rows_of_fit_are_not_judged(scorer):

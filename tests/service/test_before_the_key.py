@@ -12,18 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archives_for_tests import rows, small_scorer
+from archives_for_tests import rows
 from helpers import raises
 from service_for_tests import running
 
 pytestmark = pytest.mark.extra
 X, _ = rows(40, seed=7)
 HEAD = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-
-
-@pytest.fixture(scope="module")
-def scorer():
-    return small_scorer()
 
 
 def limits(**changed):

@@ -85,11 +85,6 @@ class Load:
             time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def scorer():
-    return small_scorer()
-
-
 def test_a_killed_service_gives_no_wrong_answer(scorer, tmp_path):
     path = tmp_path / "x.locus"
     scorer.save(path)

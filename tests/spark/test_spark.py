@@ -23,7 +23,6 @@ from service_for_tests import frame, frame_scorer
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.xdist_group("spark"),  # one session, not one for each worker
     pytest.mark.filterwarnings("default"),  # Spark's own, of which there are many
 ]
 SOURCES = Path(locuscore.__file__).parents[1]
