@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers import LONGEST_WAIT
+
 pytestmark = pytest.mark.extra
 ROOT = Path(__file__).parents[2]
 METHODS = ["spread of g", "IFlag", "forest mean loss", "Locus"]
@@ -95,7 +97,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
         pytest.skip("the benchmark's data is not here")
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen(command(killed), cwd=ROOT, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LONGEST_WAIT
     while len(lines(killed)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from archives_for_tests import rows, small_scorer
-from helpers import shown_block
+from helpers import LONGEST_WAIT, shown_block
 from locuscore.__main__ import main
 
 pytestmark = pytest.mark.extra
@@ -43,10 +43,11 @@ def test_an_archive_is_served_until_told_to_stop(arguments, key, tmp_path):
             address = next(m[0] for line in log if (m := re.search(r"http://[\d.]+:\d+", line)))
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
             body = dumps({"rows": X.tolist()}).encode()
-            answer = loads(urlopen(Request(f"{address}/score", body, headers), timeout=30).read())
+            request = Request(f"{address}/score", body, headers)
+            answer = loads(urlopen(request, timeout=LONGEST_WAIT).read())
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert process.wait(LONGEST_WAIT) in (0, -signal.SIGTERM)
     expected = scorer(X)["bound_0.1"]
     np.testing.assert_allclose([row["bound_0.1"] for row in answer["rows"]], expected, rtol=1e-9)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archives_for_tests import rows
-from helpers import raises
+from helpers import LONGEST_WAIT, raises
 from service_for_tests import running
 
 pytestmark = pytest.mark.extra
@@ -303,14 +303,14 @@ def test_loads_asked_for_while_one_runs_share_the_next():
     def load():
         loads.append(len(loads))
         started.release()
-        assert go.acquire(timeout=20)
+        assert go.acquire(timeout=LONGEST_WAIT)
         if loads == [0, 1]:
             raise OSError("broken")
         return len(loads)
 
     reloads = Reloads(load)
     first = reloads.ask()
-    assert started.acquire(timeout=20)
+    assert started.acquire(timeout=LONGEST_WAIT)
     shared = {id(reloads.ask()) for _ in range(50)}
     second = reloads.ask()
     assert shared == {id(second)} != {id(first)}
@@ -336,7 +336,7 @@ def test_reloads_hold_up_neither_scoring_nor_each_other(scorer, tmp_path):
         most[0] = max(most[0], under_way[0])
         if not go.is_set():
             started.set()
-            assert go.wait(60)
+            assert go.wait(LONGEST_WAIT)
         under_way[0] -= 1
         return Scorer.load(file, **options)
 
@@ -346,8 +346,8 @@ def test_reloads_hold_up_neither_scoring_nor_each_other(scorer, tmp_path):
         client.headers["Authorization"] = "Bearer k"
         go.clear()
         try:
-            answers = [pool.submit(client.post, "/reload", timeout=60) for _ in range(40)]
-            assert started.wait(20)
+            answers = [pool.submit(client.post, "/reload", timeout=LONGEST_WAIT) for _ in range(40)]
+            assert started.wait(LONGEST_WAIT)
             large = np.repeat(X, 60, axis=0).tolist()  # parsed beside the event loop
             assert len(json.dumps(large)) > 2**16
             assert client.post("/score", json={"rows": large}).status_code == 200

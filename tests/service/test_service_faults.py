@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from archives_for_tests import rows, small_scorer
+from helpers import LONGEST_WAIT
 from service_for_tests import process, running
 
 pytestmark = pytest.mark.extra
@@ -51,10 +52,10 @@ class Load:
     def __exit__(self, *error):
         self.stop.set()
         for thread in self.threads:
-            thread.join(30)
+            thread.join(LONGEST_WAIT)
 
     def _ask(self, k):
-        with self.httpx.Client(headers=self.headers, timeout=20) as client:
+        with self.httpx.Client(headers=self.headers, timeout=LONGEST_WAIT) as client:
             i = k
             while not self.stop.is_set():
                 i = (i + 4) % len(X)
@@ -79,7 +80,7 @@ class Load:
 
     def wait(self, more=20):
         """Until some more right answers have come."""
-        goal, end = self.right + more, time.monotonic() + 30
+        goal, end = self.right + more, time.monotonic() + LONGEST_WAIT
         while self.right < goal:
             assert time.monotonic() < end, self.failed[-3:]
             time.sleep(0.01)
@@ -94,7 +95,7 @@ def test_a_killed_service_gives_no_wrong_answer(scorer, tmp_path):
                 load.address = address
                 load.wait()
                 child.send_signal(signal.SIGKILL)
-                child.wait(30)
+                child.wait(LONGEST_WAIT)
     assert load.right >= 40
     assert load.wrong == 0
     assert load.failed  # the kill was noticed
@@ -128,7 +129,7 @@ def test_reload_under_load_fails_no_request(scorer, tmp_path):
                 if k % 3 == 2:
                     child.send_signal(signal.SIGHUP)
                     continue
-                found = httpx.post(f"{address}/reload", headers=headers, timeout=20)
+                found = httpx.post(f"{address}/reload", headers=headers, timeout=LONGEST_WAIT)
                 assert found.json() == {"model": names[k % 2]}
             load.wait(10)
     assert load.wrong == 0
@@ -144,7 +145,7 @@ def test_sighup_loads_the_new_archive_and_survives_a_broken_one(scorer, tmp_path
         before = httpx.get(f"{address}/model").json()["model"]
         small_scorer(None, *rows(200, seed=3)).save(path)
         os.kill(child.pid, signal.SIGHUP)
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONGEST_WAIT
         while (after := httpx.get(f"{address}/model").json()["model"]) == before:
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -161,7 +162,10 @@ def test_a_shutdown_finishes_running_requests(scorer, tmp_path):
     scorer.save(path)
     wanted = expected(scorer)
     with process(path, "Settings(gather_seconds=3.0)") as (child, address):
-        with ThreadPoolExecutor(8) as pool, httpx.Client(base_url=address, timeout=20) as client:
+        with (
+            ThreadPoolExecutor(8) as pool,
+            httpx.Client(base_url=address, timeout=LONGEST_WAIT) as client,
+        ):
 
             def ask(i):
                 return client.post("/score", json={"rows": [X[i].tolist()]})
@@ -173,7 +177,7 @@ def test_a_shutdown_finishes_running_requests(scorer, tmp_path):
             for i, answer in enumerate(answers):
                 assert answer.result().status_code == 200
                 assert is_right(answer.result().json(), wanted[i])
-        assert child.wait(20) in (0, -signal.SIGTERM)
+        assert child.wait(LONGEST_WAIT) in (0, -signal.SIGTERM)
 
 
 def test_requests_beyond_the_limit_are_shed_at_once(scorer):

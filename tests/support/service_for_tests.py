@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from archives_for_tests import loss_model
+from helpers import LONGEST_WAIT
 from locuscore import Locus, Scorer
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -112,11 +113,11 @@ def running(source, settings=None, **options):
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST_WAIT) as client:
             yield client
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(LONGEST_WAIT)
         assert not thread.is_alive()
 
 
@@ -137,5 +138,5 @@ def process(path, settings="None"):
         yield child, found[1]
     finally:
         child.kill()
-        child.wait(30)
+        child.wait(LONGEST_WAIT)
         child.stderr.close()
