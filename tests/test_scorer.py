@@ -166,7 +166,7 @@ def test_wrong_settings_are_refused():
     locus = fitted(X, y)
     with raises(ValueError, "one column"):
         Scorer(locus, alphas=(0.1, 0.1))
-    with pytest.raises(ValueError, match="strictly between"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         Scorer(locus, alphas=(1.0,))
     with pytest.raises(ValueError, match="cannot compute"):
         Scorer(locus, match_acceptance(y, 0.5))

@@ -91,7 +91,7 @@ class Silent(Constant):
 
 
 def test_a_class_that_declares_nothing_is_told_what_to_declare():
-    with pytest.raises(TypeError, match=r"^Silent has no safe format .*ARCHIVE = .*Kept") as caught:
+    with raises(TypeError, "Silent", "ARCHIVE = ", "Kept") as caught:
         Writer().encode(Silent().fit(*some_losses()))
     assert str(caught.value).count(". ") == 0  # one sentence
 
