@@ -4,7 +4,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -122,6 +122,7 @@ def select_engine(
     return EngineSelection(tuple(records), clone(named[records[0]["name"]], safe=False))
 
 
+@dataclass(eq=False, repr=False)
 class Auto(BaseEstimator):
     """The engine that `select_engine` prefers on D1, fitted on all of D1.
 
@@ -148,20 +149,12 @@ class Auto(BaseEstimator):
 
     ARCHIVE = Kept("Auto", fields=("engine_",))
 
-    def __init__(
-        self,
-        candidates: Sequence[LossEngine] | Mapping[str, LossEngine] | None = None,
-        *,
-        cv: int = 3,
-        alpha: float = 0.1,
-        max_rows: int = 5_000,
-        random_state: Any = None,
-    ) -> None:
-        self.candidates = candidates
-        self.cv = cv
-        self.alpha = alpha
-        self.max_rows = max_rows
-        self.random_state = random_state
+    candidates: Sequence[LossEngine] | Mapping[str, LossEngine] | None = None
+    _: KW_ONLY
+    cv: int = 3
+    alpha: float = 0.1
+    max_rows: int = 5_000
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Select an engine and fit it."""
