@@ -11,7 +11,7 @@ from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
-from locuscore.engines._mixture_network import Trained, Training, mixture, train
+from locuscore.engines._mixture_network import Trained, mixture, train
 from locuscore.engines._target import Target
 
 LARGEST_SIGNAL = 10.0  # in standard deviations; beyond it a network says nothing
@@ -88,25 +88,8 @@ class MDN(BaseEstimator):
         self.masks_ = (units >= self.dropout) / (1.0 - self.dropout)
         n_out = max(1, round(HELD_OUT_SHARE * len(z)))
         self.held_out_rows_ = np.random.default_rng(row_seed).permutation(len(z))[:n_out]
-        how = Training(
-            n_components=self.n_components,
-            dropout=self.dropout,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            batch_size=self.batch_size,
-            # Equal losses leave nothing to learn, and training would only fit noise.
-            max_epochs=self.max_epochs if np.ptp(z) > 0 else 0,
-            patience=self.patience,
-            device=self.device,
-        )
-        self.network_ = train(
-            how,
-            self._standardise(S),
-            self.target_.forward(z),
-            self.masks_,
-            self.held_out_rows_,
-            seed,
-        )
+        signals, losses = self._standardise(S), self.target_.forward(z)
+        self.network_ = train(self, signals, losses, self.masks_, self.held_out_rows_, seed)
         return self
 
     def predict_draws(self, S: FloatArray) -> LossDraws:

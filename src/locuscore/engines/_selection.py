@@ -1,6 +1,5 @@
 """Engine selection: cross-validated CRPS and pinball loss, inside D1."""
 
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from locuscore._laws.calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
@@ -104,8 +104,8 @@ def select_engine(
     if len(z) > max_rows:
         rows = np.sort(np.random.default_rng(part_seed).permutation(len(z))[:max_rows])
         S, z = S[rows], z[rows]
-    records = []
-    for (name, engine), seed in _watched(list(zip(named.items(), seeds, strict=True))):
+    records, pairs = [], list(zip(named.items(), seeds, strict=True))
+    for (name, engine), seed in tracked(pairs, "comparing engines"):
         start = time.perf_counter()
         record = {"name": name} | _score(seeded(engine, seed), S, z, cv, level, fold_seed)
         records.append(record | {"seconds": time.perf_counter() - start})
@@ -244,15 +244,3 @@ def _standard_error(values: FloatArray) -> float:
     if len(values) < 2 or not np.isfinite(values).all():
         return float("nan")
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def _watched(items: list[Any]) -> Iterable[Any]:
-    """Show progress on a terminal, if rich is installed."""
-    if not sys.stderr.isatty():
-        return items
-    try:
-        from rich.console import Console  # noqa: PLC0415 - optional
-        from rich.progress import track  # noqa: PLC0415 - optional
-    except ModuleNotFoundError:
-        return items
-    return track(items, "comparing engines", console=Console(stderr=True), transient=True)
