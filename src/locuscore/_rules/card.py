@@ -2,9 +2,12 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy.stats import beta
+
+if TYPE_CHECKING:
+    from locuscore._rules.rule import FlagRule
 
 WIDTH = 80
 LABEL = 13
@@ -17,23 +20,15 @@ STANDING = {
 }
 
 
-def card(
-    *,
-    score: str,
-    threshold: float,
-    standing: str,
-    guarantee: str,
-    assumptions: Sequence[str],
-    evidence: Mapping[str, Any],
-    table: Mapping[str, Sequence[float]],
-) -> str:
+def card(rule: "FlagRule") -> str:
     """Return the card as text."""
+    threshold, evidence = rule.threshold, rule.evidence
     notes = {float("-inf"): "  (accepts nothing)", float("inf"): "  (accepts every finite score)"}
     lines = [" Guarantee card ".center(WIDTH, "=")]
-    lines += _entry("accept if", f"{score} <= {threshold:.6g}{notes.get(threshold, '')}")
-    lines += _entry("standing", STANDING[standing])
-    lines += _entry("guarantee", guarantee)
-    for number, assumption in enumerate(assumptions):
+    lines += _entry("accept if", f"{rule.score} <= {threshold:.6g}{notes.get(threshold, '')}")
+    lines += _entry("standing", STANDING[rule.standing])
+    lines += _entry("guarantee", rule.guarantee)
+    for number, assumption in enumerate(rule.assumptions):
         lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
     if "coverage_beta" in evidence:
         lines += _entry("coverage", _coverage(*evidence["coverage_beta"]))
@@ -41,7 +36,7 @@ def card(
     if shown:
         text = "; ".join(_fact(key, value) for key, value in shown.items())
         lines += _entry("evidence", text)
-    lines += _table(table, threshold)
+    lines += _table(rule.table, threshold)
     return "\n".join([*lines, "=" * WIDTH])
 
 

@@ -121,15 +121,7 @@ class FlagRule:
         return is_accepted(scores, self.threshold)
 
     def __str__(self) -> str:
-        return card(
-            score=str(self.score),
-            threshold=self.threshold,
-            standing=self.standing,
-            guarantee=self.guarantee,
-            assumptions=self.assumptions,
-            evidence=self.evidence,
-            table=self.table,
-        )
+        return card(self)
 
     def to_frame(self) -> Any:
         """The thresholds that were tried, one row each, as a pandas frame."""
