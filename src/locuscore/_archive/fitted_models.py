@@ -12,28 +12,10 @@ from os import cpu_count
 from typing import Any
 
 import numpy as np
+from sklearn import dummy, ensemble, preprocessing
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.calibration import _SigmoidCalibration
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-)
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    TargetEncoder,
-)
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 from sklearn.utils import check_array
@@ -46,12 +28,12 @@ from locuscore._archive.fitted_trees import (
 )
 
 FORESTS = (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
+    ensemble.ExtraTreesClassifier,
+    ensemble.ExtraTreesRegressor,
+    ensemble.RandomForestClassifier,
+    ensemble.RandomForestRegressor,
 )
-BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+BOOSTED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
 MOST_TERMS, MOST_LOOPED = 2**20, 2**16  # of a polynomial; above degree 3 sparse terms are looped
 LARGEST_DEGREE = 64
 METHODS = {"predict", "predict_proba", "decision_function"}
@@ -127,7 +109,7 @@ def _check_dummy(model: Any) -> None:
     if "n_outputs_" not in own:
         return
     n_outputs = own["n_outputs_"]
-    if isinstance(model, DummyRegressor):
+    if isinstance(model, dummy.DummyRegressor):
         is_right = own["constant_"].shape == (1, n_outputs)
     elif n_outputs == 1:
         parts = [own["class_prior_"], own["classes_"]]
@@ -281,13 +263,13 @@ CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     (BaseDecisionTree, check_decision_tree),
     (FORESTS, check_forest),
     (BOOSTED, check_boosted),
-    ((DummyClassifier, DummyRegressor), _check_dummy),
-    ((OneHotEncoder, OrdinalEncoder), _check_categories),
-    (OneHotEncoder, _check_one_hot),
-    (PolynomialFeatures, _check_polynomial),
-    (TargetEncoder, _check_target_encoder),
-    (VotingClassifier, _check_voting),
-    ((StackingClassifier, StackingRegressor), _check_stacking),
+    ((dummy.DummyClassifier, dummy.DummyRegressor), _check_dummy),
+    ((preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder), _check_categories),
+    (preprocessing.OneHotEncoder, _check_one_hot),
+    (preprocessing.PolynomialFeatures, _check_polynomial),
+    (preprocessing.TargetEncoder, _check_target_encoder),
+    (ensemble.VotingClassifier, _check_voting),
+    ((ensemble.StackingClassifier, ensemble.StackingRegressor), _check_stacking),
     (_SigmoidCalibration, _check_sigmoid),
-    (FunctionTransformer, _check_function),
+    (preprocessing.FunctionTransformer, _check_function),
 ]

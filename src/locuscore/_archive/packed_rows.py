@@ -56,10 +56,10 @@ def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
 
 def _packed(series: nw.Series[Any]) -> dict[str, Any]:
     dtype = series.dtype
-    if isinstance(dtype, nw.Datetime):
-        return {"times": _whole(series.dt.timestamp(_unit(dtype))), "unit": _unit(dtype)}
-    if isinstance(dtype, nw.Date):
-        return {"times": _whole(series.dt.timestamp("us")), "unit": "us"}
+    if isinstance(dtype, nw.Datetime | nw.Date):
+        unit: Any = getattr(dtype, "time_unit", "us")
+        unit = "ms" if unit == "s" else unit
+        return {"times": _whole(series.dt.timestamp(unit)), "unit": unit}
     if isinstance(dtype, nw.Duration):
         return {"lengths": _whole(series.dt.total_microseconds())}
     known = dtype.is_integer() or dtype.is_float() or dtype in (nw.Boolean, nw.String, nw.Object)
@@ -77,10 +77,6 @@ def _packed(series: nw.Series[Any]) -> dict[str, Any]:
 
 def _is_pandas(series: nw.Series[Any]) -> bool:
     return series.implementation.is_pandas()
-
-
-def _unit(dtype: nw.Datetime) -> Any:
-    return dtype.time_unit if dtype.time_unit != "s" else "ms"
 
 
 def _whole(series: nw.Series[Any]) -> list[int | None]:
@@ -148,9 +144,7 @@ def _pandas_series(
 ) -> nw.Series[Any]:
     pd = require("pandas", extra="demo")
     if "levels" in packed:
-        data: Any = pd.Categorical(
-            values, categories=packed["levels"], ordered=packed["is_ordered"]
-        )
-        return nw.from_native(pd.Series(data, name=name), series_only=True)
-    dtype = named if PANDAS_TYPES.fullmatch(named) else None
+        dtype = pd.CategoricalDtype(packed["levels"], packed["is_ordered"])
+    else:
+        dtype = named if PANDAS_TYPES.fullmatch(named) else None
     return nw.from_native(pd.Series(values, dtype=dtype, name=name), series_only=True)

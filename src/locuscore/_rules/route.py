@@ -208,8 +208,7 @@ def _observed(
     delta: float,
 ) -> ExceedanceInterval | None:
     """Interval for the rows at or below the threshold, where labelled rows are given."""
-    given = [value is not None for value in (score, losses, tau)]
-    if not any(given):
+    if score is None and losses is None and tau is None:
         return None
     if score is None or losses is None or tau is None:
         raise ValueError("labelled rows need all three: their scores, their losses and tau.")

@@ -101,7 +101,7 @@ class FlagRule:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Read-only mappings can be neither pickled nor copied.
-        return _from_plain, (type(self), self.to_dict())
+        return type(self).from_dict, (self.to_dict(),)
 
     def accepts(self, values: ArrayLike, of: Score | None = None) -> np.ndarray:
         """Whether each row is accepted; `of` says which score the values are, and must agree.
@@ -212,7 +212,3 @@ def _read_only(value: Any, name: str) -> Mapping[str, Any]:
         raise TypeError(f"{name} must be a mapping; got {value!r}.")
     copied: Mapping[str, Any] = read_only(value)
     return copied
-
-
-def _from_plain(kind: type[FlagRule], data: Mapping[str, Any]) -> FlagRule:
-    return kind.from_dict(data)
