@@ -221,15 +221,12 @@ def _check_voting(model: Any) -> None:
         return
     limit = len(own["le_"].classes_)
     for voter in own["estimators_"]:
-        labels = [vars(part)["classes_"] for part in _inside(voter) if "classes_" in _own(part)]
+        owns = [getattr(part, "__dict__", {}) for part in _inside(voter)]
+        labels = [own["classes_"] for own in owns if "classes_" in own]
         if not is_classifier(voter) or not labels:
             raise ValueError("a vote is cast by something that is no classifier")
         if not all(_are_below(np.asarray(one).astype(np.int64), limit) for one in labels):
             raise ValueError("a vote is cast for a class that does not exist")
-
-
-def _own(value: Any) -> dict[str, Any]:
-    return getattr(value, "__dict__", {})
 
 
 def _check_stacking(model: Any) -> None:

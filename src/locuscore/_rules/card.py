@@ -81,7 +81,6 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     """At most seven of the thresholds tried, the chosen one marked."""
     if not table:
         return []
-    columns = list(table)
     rows = list(zip(*table.values(), strict=True))
     if not rows:
         return _entry("tried", "no threshold: no finite score to place one")
@@ -90,12 +89,10 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     shown = sorted(spread | (set() if chosen is None else {chosen, min(chosen + 1, len(rows) - 1)}))
     many = "1 threshold is" if len(rows) == 1 else f"{len(rows)} thresholds are"
     lines = _entry("tried", f"{many} on record, see to_frame()")
-    head = "".join(_name(column).rjust(15) for column in columns)
+    head = "".join(_name(column).rjust(15) for column in table)
     lines.append((" " * 4 + head)[:WIDTH])
     for i in shown:
-        cells = "".join(
-            _cell(name, value).rjust(15) for name, value in zip(columns, rows[i], strict=True)
-        )
+        cells = "".join(_cell(*pair).rjust(15) for pair in zip(table, rows[i], strict=True))
         lines.append((" " * 2 + (">" if i == chosen else " ") + " " + cells)[:WIDTH])
     return lines
 

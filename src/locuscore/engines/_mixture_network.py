@@ -120,7 +120,7 @@ def mixture(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weight, location and scale of the components, (rows, masks, components), in numpy."""
     first, first_bias, out, out_bias = weights
-    _check_sizes(first, first_bias, out, out_bias, masks)
+    _check_sizes(weights, masks)
     hidden = np.maximum(S @ first + first_bias, 0.0)
     # A mask on the hidden units is a mask on the rows of the next matrix, so one matrix product
     # serves all masks.
@@ -137,14 +137,9 @@ def mixture(
     return share, location, scale
 
 
-def _check_sizes(
-    first: FloatArray,
-    first_bias: FloatArray,
-    out: FloatArray,
-    out_bias: FloatArray,
-    masks: FloatArray,
-) -> None:
+def _check_sizes(weights: list[FloatArray], masks: FloatArray) -> None:
     """Raise if the parts do not fit together, or if a single row would fill the memory."""
+    first, first_bias, out, out_bias = weights
     n_hidden, n_values = out.shape
     if (first.shape[1:], first_bias.shape, masks.shape[1:]) != ((n_hidden,),) * 3:
         raise ValueError("the layers of a network differ in their hidden units.")
