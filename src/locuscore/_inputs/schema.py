@@ -33,16 +33,6 @@ class ColumnKind(Enum):
     UNKNOWN = "unknown"  # a type that narwhals does not know
     OTHER = "other"  # lists, structures, bytes and the like
 
-    @property
-    def is_number(self) -> bool:
-        """Whether its values are numbers; truth values are not."""
-        return self in (ColumnKind.FLOAT, ColumnKind.INTEGER, ColumnKind.DECIMAL)
-
-    @property
-    def is_time(self) -> bool:
-        """Whether its values are days or points in time."""
-        return self in (ColumnKind.DATE, ColumnKind.TIME, ColumnKind.ZONED_TIME)
-
 
 # How narwhals and numpy begin the names of their types; the first pattern that fits counts.
 _PATTERNS = [

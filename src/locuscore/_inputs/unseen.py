@@ -139,8 +139,11 @@ def _measure(kind: ColumnKind) -> str:
 
     The encoder turns all three into floats, so it would not notice if one replaced another.
     """
-    if kind.is_time:
-        return "time"
-    if kind is ColumnKind.DURATION:
-        return "duration"
-    return "number" if kind.is_number or kind is ColumnKind.TRUTH else ""
+    match kind:
+        case ColumnKind.DATE | ColumnKind.TIME | ColumnKind.ZONED_TIME:
+            return "time"
+        case ColumnKind.DURATION:
+            return "duration"
+        case ColumnKind.FLOAT | ColumnKind.INTEGER | ColumnKind.DECIMAL | ColumnKind.TRUTH:
+            return "number"
+    return ""

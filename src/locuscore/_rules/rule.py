@@ -125,9 +125,7 @@ class FlagRule:
 
     def to_frame(self) -> Any:
         """The thresholds that were tried, one row each, as a pandas frame."""
-        return require("pandas", extra="demo").DataFrame(
-            {k: list(v) for k, v in self.table.items()}
-        )
+        return require("pandas", extra="demo").DataFrame(dict(self.table))
 
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
