@@ -15,6 +15,7 @@ import numpy as np
 from sklearn import dummy, ensemble, preprocessing
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.calibration import _SigmoidCalibration
+from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
@@ -27,12 +28,6 @@ from locuscore._archive.fitted_trees import (
     features_of,
 )
 
-FORESTS = (
-    ensemble.ExtraTreesClassifier,
-    ensemble.ExtraTreesRegressor,
-    ensemble.RandomForestClassifier,
-    ensemble.RandomForestRegressor,
-)
 BOOSTED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
 MOST_TERMS, MOST_LOOPED = 2**20, 2**16  # of a polynomial; above degree 3 sparse terms are looped
 LARGEST_DEGREE = 64
@@ -258,7 +253,7 @@ def _check_function(model: Any) -> None:
 CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     (BaseEstimator, _check_sizes),
     (BaseDecisionTree, check_decision_tree),
-    (FORESTS, check_forest),
+    (BaseForest, check_forest),
     (BOOSTED, check_boosted),
     ((dummy.DummyClassifier, dummy.DummyRegressor), _check_dummy),
     ((preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder), _check_categories),

@@ -221,12 +221,10 @@ class _Tree:
     def text(self, position: int) -> str:
         """Return the tree as LightGBM writes it."""
         n_sets = max(0, len(self.cat_boundaries) - 1)
-        lines = [f"Tree={position}", f"num_leaves={len(self.lists['leaf_value'])}"]
-        lines += [f"num_cat={n_sets}"]
-        lines += [f"{key}={_joined(numbers)}" for key, numbers in self.lists.items()]
-        if n_sets:
-            lines += [f"cat_boundaries={_joined(self.cat_boundaries)}"]
-            lines += [f"cat_threshold={_joined(self.cat_threshold)}"]
+        sets = dict(zip(CATEGORIES, (self.cat_boundaries, self.cat_threshold), strict=True))
+        lists = self.lists | (sets if n_sets else {})
+        lines = [f"Tree={position}", f"num_leaves={len(lists['leaf_value'])}", f"num_cat={n_sets}"]
+        lines += [f"{key}={_joined(numbers)}" for key, numbers in lists.items()]
         return "\n".join([*lines, "is_linear=0", f"shrinkage={self.shrinkage!r}", "", "", ""])
 
 

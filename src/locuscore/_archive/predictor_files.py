@@ -45,12 +45,12 @@ def load_predictor(
         raise ValueError(
             f"{path} cannot be read as a predictor; expected a .skops, .onnx or .joblib file."
         )
-    if path.suffix in PICKLES and not trust_pickle:
-        raise ValueError(
-            f"reading {path} runs whatever code is in it; if you made the file, allow that with "
-            "trust_pickle=True, or --trust-pickle; or save the model with skops."
-        )
     if path.suffix in PICKLES:
+        if not trust_pickle:
+            raise ValueError(
+                f"reading {path} runs whatever code is in it; if you made the file, allow that "
+                "with trust_pickle=True, or --trust-pickle; or save the model with skops."
+            )
         return import_module("joblib").load(path)
     data = path.read_bytes()
     if path.suffix == ".onnx":

@@ -116,12 +116,9 @@ class Schema:
         If `fit` was given an array, the columns of a frame are matched by position.
         """
         frame = as_frame(X)
-        if frame is None:
+        if frame is None or self.kind == "array":
             self._check_array(X)
-            return X
-        if self.kind == "array":
-            self._check_array(X)
-            return frame.to_numpy()
+            return X if frame is None else frame.to_numpy()
         self._check_names(list(frame.columns))
         # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
         found = (kind_of(_type_name(dtype)) for dtype in frame.schema.values())
