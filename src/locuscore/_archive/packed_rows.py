@@ -103,8 +103,7 @@ def _frame(columns: list[Mapping[str, Any]], schema: Schema) -> Rows:
         _series(str(name), kind, packed, backend)
         for name, kind, packed in zip(schema.names, schema.types, columns, strict=True)
     ]
-    lengths = {len(part) for part in series}
-    if len(lengths) != 1:
+    if len({len(part) for part in series}) != 1:
         raise ValueError("the columns of rows kept in it differ in length.")
     found = series[0].to_frame().with_columns(series[1:]).to_native()
     if backend == "pandas":
@@ -118,11 +117,10 @@ def _series(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw
     if "lengths" in packed:
         values = np.array(packed["lengths"], dtype="timedelta64[us]")
         return nw.new_series(name, values, backend=backend)
-    values, named = packed["values"], packed["type"]
     if backend == "pandas":
-        return _pandas_series(name, values, named, packed)
+        return _pandas_series(name, packed)
     dtype = nw.String if kind == "Categorical" else getattr(nw, kind)
-    found = nw.new_series(name, values, dtype, backend=backend)
+    found = nw.new_series(name, packed["values"], dtype, backend=backend)
     return found.cast(nw.Categorical) if kind == "Categorical" else found
 
 
@@ -134,17 +132,13 @@ def _times(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.
     if kind == "Date":
         return found.cast(nw.Date)
     zone = zone_of(kind)
-    if zone is not None:
-        found = found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
-    return found
+    return found if zone is None else found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
 
 
-def _pandas_series(
-    name: str, values: list[Any], named: str, packed: Mapping[str, Any]
-) -> nw.Series[Any]:
+def _pandas_series(name: str, packed: Mapping[str, Any]) -> nw.Series[Any]:
     pd = require("pandas", extra="demo")
     if "levels" in packed:
         dtype = pd.CategoricalDtype(packed["levels"], packed["is_ordered"])
     else:
-        dtype = named if PANDAS_TYPES.fullmatch(named) else None
-    return nw.from_native(pd.Series(values, dtype=dtype, name=name), series_only=True)
+        dtype = packed["type"] if PANDAS_TYPES.fullmatch(packed["type"]) else None
+    return nw.from_native(pd.Series(packed["values"], dtype=dtype, name=name), series_only=True)

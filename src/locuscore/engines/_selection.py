@@ -158,16 +158,10 @@ class Auto(BaseEstimator):
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Select an engine and fit it."""
-        select_seed, engine_seed = spawn_seeds(self.random_state, 2)
-        given = self.candidates
+        seed, engine_seed = spawn_seeds(self.random_state, 2)
+        given = _default_candidates() if self.candidates is None else self.candidates
         self.selection_ = select_engine(
-            _default_candidates() if given is None else given,
-            S,
-            z,
-            cv=self.cv,
-            alpha=self.alpha,
-            max_rows=self.max_rows,
-            random_state=select_seed,
+            given, S, z, cv=self.cv, alpha=self.alpha, max_rows=self.max_rows, random_state=seed
         )
         self.engine_ = seeded(self.selection_.winner, engine_seed).fit(S, z)
         return self
