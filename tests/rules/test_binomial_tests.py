@@ -7,7 +7,7 @@ from locuscore._rules.binomial_tests import (
     MOST_ROWS,
     allowed_bad,
     binomial_p_value,
-    fixed_sequence,
+    first_failure,
     is_rejected,
     rows_needed,
     rows_needed_at_rate,
@@ -64,21 +64,25 @@ def test_rows_at_rate_gives_up_where_no_number_does():
     assert MOST_ROWS >= 10**6
 
 
-def test_fixed_sequence_stops_at_the_first_failure_of_each_start():
+def end_of_sequence(p, start, level):
+    p = np.asarray(p)
+    return first_failure(lambda rows, level: p[rows] <= level, len(p), start, level)
+
+
+def test_a_sequence_stops_at_its_first_failure():
     p = [0.5, 0.01, 0.02, 0.2, 0.01, 0.04]
-    assert fixed_sequence(p, 0.05).tolist() == [False] * 6
-    assert fixed_sequence(p, 0.05, [(1, 1.0)]).tolist() == [False, True, True] + [False] * 3
-    both = fixed_sequence(p, 0.05, [(1, 0.5), (4, 0.5)]).tolist()
-    assert both == [False, True, True, False, True, False]
-    with pytest.raises(ValueError, match="sum to 1"):
-        fixed_sequence(p, 0.05, [(0, 0.7), (1, 0.7)])
+    assert end_of_sequence(p, 0, 0.05) == 0
+    assert end_of_sequence(p, 1, 0.05) == 3
+    assert end_of_sequence(p, 4, 0.05) == 6
+    assert end_of_sequence(p, 4, 0.025) == 5
 
 
-def test_fixed_sequence_over_many_blocks():
+def test_a_sequence_over_many_blocks():
     p = np.zeros(10_000)
     p[7_777] = 1.0
-    assert fixed_sequence(p, 0.1).sum() == 7_777
-    assert fixed_sequence(np.zeros(5_000), 0.1).all()
+    assert end_of_sequence(p, 0, 0.1) == 7_777
+    assert end_of_sequence(np.zeros(5_000), 0, 0.1) == 5_000
+    assert end_of_sequence([], 0, 0.1) == 0
 
 
 def test_holm_by_hand():

@@ -72,9 +72,7 @@ def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
 
     With a key, the archive must be signed with it, or `ArchiveError` is raised.
     """
-    bare = None if key is None else check_key(key)
-    with Path(path).open("rb") as file:
-        return checked(lambda: _manifest(_open(file), bare), path)
+    return _read(path, _manifest, key)
 
 
 def read_archive(
@@ -84,15 +82,12 @@ def read_archive(
 
     With a key, the signature is checked before anything but the table of contents is parsed.
     """
-    bare = None if key is None else check_key(key)
-    with Path(path).open("rb") as file:
-        return checked(lambda: _contents(_open(file), bare), path)
+    return _read(path, _contents, key)
 
 
 def is_signed(path: str | Path) -> bool:
     """Whether an archive has a signature, be it right or wrong."""
-    with Path(path).open("rb") as file:
-        return checked(lambda: SIGNATURE.fullmatch(_open(file).comment) is not None, path)
+    return _read(path, lambda archive, _: SIGNATURE.fullmatch(archive.comment) is not None)
 
 
 def array_bytes(values: np.ndarray) -> bytes:
@@ -125,10 +120,8 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise ArchiveError("an array in it holds Python objects, which only pickle could read.")
-    size = dtype.itemsize
     # In Python's integers, which do not overflow.
-    for length in shape:
-        size *= int(length)
+    size = math.prod(map(int, shape), start=dtype.itemsize)
     if min(shape, default=0) < 0 or size != len(data) - file.tell():
         raise ArchiveError(f"an array in it claims the shape {shape}, but has other contents.")
     others = math.prod(int(length) for length in shape if length)
@@ -172,6 +165,16 @@ def checked(read: Callable[[], Result], path: str | Path) -> Result:
         raise  # they say something about this machine, not about the file
     except Exception as error:  # what a damaged or forged file provokes has many types
         raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {error}") from error
+
+
+def _read(
+    path: str | Path,
+    read: Callable[[zipfile.ZipFile, bytes | None], Result],
+    key: bytes | None = None,
+) -> Result:
+    bare = None if key is None else check_key(key)
+    with Path(path).open("rb") as file:
+        return checked(lambda: read(_open(file), bare), path)
 
 
 def _open(file: IO[bytes]) -> zipfile.ZipFile:

@@ -12,28 +12,11 @@ from os import cpu_count
 from typing import Any
 
 import numpy as np
+from sklearn import dummy, ensemble, preprocessing
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.calibration import _SigmoidCalibration
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-)
+from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    TargetEncoder,
-)
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 from sklearn.utils import check_array
@@ -45,13 +28,7 @@ from locuscore._archive.fitted_trees import (
     features_of,
 )
 
-FORESTS = (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+BOOSTED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
 MOST_TERMS, MOST_LOOPED = 2**20, 2**16  # of a polynomial; above degree 3 sparse terms are looped
 LARGEST_DEGREE = 64
 METHODS = {"predict", "predict_proba", "decision_function"}
@@ -127,7 +104,7 @@ def _check_dummy(model: Any) -> None:
     if "n_outputs_" not in own:
         return
     n_outputs = own["n_outputs_"]
-    if isinstance(model, DummyRegressor):
+    if isinstance(model, dummy.DummyRegressor):
         is_right = own["constant_"].shape == (1, n_outputs)
     elif n_outputs == 1:
         parts = [own["class_prior_"], own["classes_"]]
@@ -239,15 +216,12 @@ def _check_voting(model: Any) -> None:
         return
     limit = len(own["le_"].classes_)
     for voter in own["estimators_"]:
-        labels = [vars(part)["classes_"] for part in _inside(voter) if "classes_" in _own(part)]
+        owns = [getattr(part, "__dict__", {}) for part in _inside(voter)]
+        labels = [own["classes_"] for own in owns if "classes_" in own]
         if not is_classifier(voter) or not labels:
             raise ValueError("a vote is cast by something that is no classifier")
         if not all(_are_below(np.asarray(one).astype(np.int64), limit) for one in labels):
             raise ValueError("a vote is cast for a class that does not exist")
-
-
-def _own(value: Any) -> dict[str, Any]:
-    return getattr(value, "__dict__", {})
 
 
 def _check_stacking(model: Any) -> None:
@@ -279,15 +253,15 @@ def _check_function(model: Any) -> None:
 CHECKS: list[tuple[Any, Callable[[Any], None]]] = [
     (BaseEstimator, _check_sizes),
     (BaseDecisionTree, check_decision_tree),
-    (FORESTS, check_forest),
+    (BaseForest, check_forest),
     (BOOSTED, check_boosted),
-    ((DummyClassifier, DummyRegressor), _check_dummy),
-    ((OneHotEncoder, OrdinalEncoder), _check_categories),
-    (OneHotEncoder, _check_one_hot),
-    (PolynomialFeatures, _check_polynomial),
-    (TargetEncoder, _check_target_encoder),
-    (VotingClassifier, _check_voting),
-    ((StackingClassifier, StackingRegressor), _check_stacking),
+    ((dummy.DummyClassifier, dummy.DummyRegressor), _check_dummy),
+    ((preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder), _check_categories),
+    (preprocessing.OneHotEncoder, _check_one_hot),
+    (preprocessing.PolynomialFeatures, _check_polynomial),
+    (preprocessing.TargetEncoder, _check_target_encoder),
+    (ensemble.VotingClassifier, _check_voting),
+    ((ensemble.StackingClassifier, ensemble.StackingRegressor), _check_stacking),
     (_SigmoidCalibration, _check_sigmoid),
-    (FunctionTransformer, _check_function),
+    (preprocessing.FunctionTransformer, _check_function),
 ]

@@ -36,20 +36,9 @@ def declared(kind: type) -> Kept:
     return kept
 
 
-_ALWAYS_THERE = {
-    declared(kind).kind: kind
-    for kind in (
-        Encoder,
-        Floor,
-        KNNGamma,
-        MarginalCalibration,
-        PredictionColumn,
-        Schema,
-        Signals,
-        Support,
-        UsedRows,
-    )
-}
+_OF_ROWS = (Encoder, PredictionColumn, Schema, Signals, UsedRows)
+_OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
+_ALWAYS_THERE = {declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS)}
 
 
 @dataclass(frozen=True)

@@ -29,49 +29,28 @@ HEADER = [
     "feature_infos",
     "tree_sizes",
 ]
-# Names in LightGBM's order: the type of the numbers, and what there is one of each for.
+# Names in LightGBM's order: the type of the numbers, what there is one of each for, and whether
+# LightGBM follows them. It allocates by the number of leaves, so those must be there in full.
 LISTS = {
-    "split_feature": (int, "split"),
-    "split_gain": (float, "split"),
-    "threshold": (float, "split"),
-    "decision_type": (int, "split"),
-    "left_child": (int, "split"),
-    "right_child": (int, "split"),
-    "leaf_value": (float, "leaf"),
-    "leaf_weight": (float, "leaf"),
-    "leaf_count": (int, "leaf"),
-    "internal_value": (float, "split"),
-    "internal_weight": (float, "split"),
-    "internal_count": (int, "split"),
-}
-# LightGBM allocates by the number of leaves and reads these by it, so they must be there in full.
-FOLLOWED = {
-    "split_feature",
-    "threshold",
-    "decision_type",
-    "left_child",
-    "right_child",
-    "leaf_value",
+    "split_feature": (int, "split", True),
+    "split_gain": (float, "split", False),
+    "threshold": (float, "split", True),
+    "decision_type": (int, "split", True),
+    "left_child": (int, "split", True),
+    "right_child": (int, "split", True),
+    "leaf_value": (float, "leaf", True),
+    "leaf_weight": (float, "leaf", False),
+    "leaf_count": (int, "leaf", False),
+    "internal_value": (float, "split", False),
+    "internal_weight": (float, "split", False),
+    "internal_count": (int, "split", False),
 }
 CATEGORIES = ("cat_boundaries", "cat_threshold")
 TREE = {"num_leaves", "num_cat", *LISTS, *CATEGORIES, "is_linear", "shrinkage"}
 # Objectives of one output; the only setting that predicting reads is sqrt.
-PLAIN_OBJECTIVES = frozenset(
-    [
-        "regression",
-        "regression_l1",
-        "huber",
-        "fair",
-        "poisson",
-        "quantile",
-        "mape",
-        "gamma",
-        "tweedie",
-        "cross_entropy",
-        "cross_entropy_lambda",
-        "lambdarank",
-        "rank_xendcg",
-    ]
+PLAIN_OBJECTIVES = re.compile(
+    "regression(_l1)?|huber|fair|poisson|quantile|mape|gamma|tweedie|cross_entropy(_lambda)?|"
+    "lambdarank|rank_xendcg"
 )
 # The range of a feature, its categories, or "none".
 INFO = re.compile(r"none|\[[-+.\deinfa]+:[-+.\deinfa]+\]|-?\d+(:-?\d+)*")
@@ -105,19 +84,8 @@ def canonical_lightgbm(text: str) -> str:
     keys = [key for key in HEADER if key in header]
     told = [key if key == "average_output" else f"{key}={header[key]}" for key in keys]
     categories = json.dumps(_pandas_categories(rest))
-    return (
-        "\n".join(
-            [
-                "tree",
-                *told,
-                "",
-                "".join(trees) + "end of trees",
-                "",
-                f"pandas_categorical:{categories}",
-            ]
-        )
-        + "\n"
-    )
+    last = ["".join(trees) + "end of trees", "", f"pandas_categorical:{categories}", ""]
+    return "\n".join(["tree", *told, "", *last])
 
 
 def _entries(lines: Sequence[str], known: set[str]) -> dict[str, str]:
@@ -176,7 +144,7 @@ def _objective(text: str, n_outputs: int) -> str:
             told = [name, f"num_class:{n_outputs}"]
         case "binary" if n_outputs == 1:
             told = [name]
-        case _ if name in PLAIN_OBJECTIVES and n_outputs == 1:
+        case _ if PLAIN_OBJECTIVES.fullmatch(name) and n_outputs == 1:
             told = [name, *(["sqrt"] if "sqrt" in settings else [])]
         case _:
             raise ValueError(f"a LightGBM model of {n_outputs} outputs has the objective {text!r}")
@@ -210,11 +178,10 @@ class _Tree:
         _whole(entries.get("is_linear", "0"), 0, 0)
         n_leaves = _whole(entries["num_leaves"], 1, LARGEST)
         lists: dict[str, list[Any]] = {}
-        for key, (kind, place) in LISTS.items():
+        for key, (kind, place, is_followed) in LISTS.items():
             lists[key] = [kind(number) for number in entries.get(key, "").split()]
             expected = n_leaves if place == "leaf" else n_leaves - 1
-            may_lack = key not in FOLLOWED and not lists[key]
-            if len(lists[key]) != expected and not may_lack:
+            if len(lists[key]) != expected and (is_followed or lists[key]):
                 raise ValueError("a tree has other leaves or splits than it claims")
         boundaries, words = (list(map(int, entries.get(key, "").split())) for key in CATEGORIES)
         tree = cls(lists, boundaries, words, float(entries.get("shrinkage", "1")))
@@ -254,12 +221,10 @@ class _Tree:
     def text(self, position: int) -> str:
         """Return the tree as LightGBM writes it."""
         n_sets = max(0, len(self.cat_boundaries) - 1)
-        lines = [f"Tree={position}", f"num_leaves={len(self.lists['leaf_value'])}"]
-        lines += [f"num_cat={n_sets}"]
-        lines += [f"{key}={_joined(numbers)}" for key, numbers in self.lists.items()]
-        if n_sets:
-            lines += [f"cat_boundaries={_joined(self.cat_boundaries)}"]
-            lines += [f"cat_threshold={_joined(self.cat_threshold)}"]
+        sets = dict(zip(CATEGORIES, (self.cat_boundaries, self.cat_threshold), strict=True))
+        lists = self.lists | (sets if n_sets else {})
+        lines = [f"Tree={position}", f"num_leaves={len(lists['leaf_value'])}", f"num_cat={n_sets}"]
+        lines += [f"{key}={_joined(numbers)}" for key, numbers in lists.items()]
         return "\n".join([*lines, "is_linear=0", f"shrinkage={self.shrinkage!r}", "", "", ""])
 
 

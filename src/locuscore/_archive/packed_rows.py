@@ -56,10 +56,10 @@ def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
 
 def _packed(series: nw.Series[Any]) -> dict[str, Any]:
     dtype = series.dtype
-    if isinstance(dtype, nw.Datetime):
-        return {"times": _whole(series.dt.timestamp(_unit(dtype))), "unit": _unit(dtype)}
-    if isinstance(dtype, nw.Date):
-        return {"times": _whole(series.dt.timestamp("us")), "unit": "us"}
+    if isinstance(dtype, nw.Datetime | nw.Date):
+        unit: Any = getattr(dtype, "time_unit", "us")
+        unit = "ms" if unit == "s" else unit
+        return {"times": _whole(series.dt.timestamp(unit)), "unit": unit}
     if isinstance(dtype, nw.Duration):
         return {"lengths": _whole(series.dt.total_microseconds())}
     known = dtype.is_integer() or dtype.is_float() or dtype in (nw.Boolean, nw.String, nw.Object)
@@ -77,10 +77,6 @@ def _packed(series: nw.Series[Any]) -> dict[str, Any]:
 
 def _is_pandas(series: nw.Series[Any]) -> bool:
     return series.implementation.is_pandas()
-
-
-def _unit(dtype: nw.Datetime) -> Any:
-    return dtype.time_unit if dtype.time_unit != "s" else "ms"
 
 
 def _whole(series: nw.Series[Any]) -> list[int | None]:
@@ -107,8 +103,7 @@ def _frame(columns: list[Mapping[str, Any]], schema: Schema) -> Rows:
         _series(str(name), kind, packed, backend)
         for name, kind, packed in zip(schema.names, schema.types, columns, strict=True)
     ]
-    lengths = {len(part) for part in series}
-    if len(lengths) != 1:
+    if len({len(part) for part in series}) != 1:
         raise ValueError("the columns of rows kept in it differ in length.")
     found = series[0].to_frame().with_columns(series[1:]).to_native()
     if backend == "pandas":
@@ -122,11 +117,10 @@ def _series(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw
     if "lengths" in packed:
         values = np.array(packed["lengths"], dtype="timedelta64[us]")
         return nw.new_series(name, values, backend=backend)
-    values, named = packed["values"], packed["type"]
     if backend == "pandas":
-        return _pandas_series(name, values, named, packed)
+        return _pandas_series(name, packed)
     dtype = nw.String if kind == "Categorical" else getattr(nw, kind)
-    found = nw.new_series(name, values, dtype, backend=backend)
+    found = nw.new_series(name, packed["values"], dtype, backend=backend)
     return found.cast(nw.Categorical) if kind == "Categorical" else found
 
 
@@ -138,19 +132,13 @@ def _times(name: str, kind: str, packed: Mapping[str, Any], backend: Any) -> nw.
     if kind == "Date":
         return found.cast(nw.Date)
     zone = zone_of(kind)
-    if zone is not None:
-        found = found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
-    return found
+    return found if zone is None else found.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
 
 
-def _pandas_series(
-    name: str, values: list[Any], named: str, packed: Mapping[str, Any]
-) -> nw.Series[Any]:
+def _pandas_series(name: str, packed: Mapping[str, Any]) -> nw.Series[Any]:
     pd = require("pandas", extra="demo")
     if "levels" in packed:
-        data: Any = pd.Categorical(
-            values, categories=packed["levels"], ordered=packed["is_ordered"]
-        )
-        return nw.from_native(pd.Series(data, name=name), series_only=True)
-    dtype = named if PANDAS_TYPES.fullmatch(named) else None
-    return nw.from_native(pd.Series(values, dtype=dtype, name=name), series_only=True)
+        dtype = pd.CategoricalDtype(packed["levels"], packed["is_ordered"])
+    else:
+        dtype = packed["type"] if PANDAS_TYPES.fullmatch(packed["type"]) else None
+    return nw.from_native(pd.Series(packed["values"], dtype=dtype, name=name), series_only=True)

@@ -45,12 +45,12 @@ def load_predictor(
         raise ValueError(
             f"{path} cannot be read as a predictor; expected a .skops, .onnx or .joblib file."
         )
-    if path.suffix in PICKLES and not trust_pickle:
-        raise ValueError(
-            f"reading {path} runs whatever code is in it; if you made the file, allow that with "
-            "trust_pickle=True, or --trust-pickle; or save the model with skops."
-        )
     if path.suffix in PICKLES:
+        if not trust_pickle:
+            raise ValueError(
+                f"reading {path} runs whatever code is in it; if you made the file, allow that "
+                "with trust_pickle=True, or --trust-pickle; or save the model with skops."
+            )
         return import_module("joblib").load(path)
     data = path.read_bytes()
     if path.suffix == ".onnx":
@@ -79,17 +79,15 @@ class OnnxModel:
         return self._outputs(X)[0]
 
     def _outputs(self, X: Rows) -> list[np.ndarray]:
-        inputs = self.session.get_inputs()
-        feed: dict[str, np.ndarray]
+        inputs, frame = self.session.get_inputs(), as_frame(X)
         if len(inputs) == 1:
-            frame = as_frame(X)
-            values = np.asarray(X if frame is None else frame.to_numpy())
-            feed = {inputs[0].name: values.astype(ONNX_TYPES[inputs[0].type])}
+            columns = [np.asarray(X if frame is None else frame.to_numpy())]
         else:
-            feed = {
-                part.name: column(X, part.name).astype(ONNX_TYPES[part.type])[:, None]
-                for part in inputs
-            }
+            columns = [column(X, part.name)[:, None] for part in inputs]
+        feed: dict[str, np.ndarray] = {
+            part.name: values.astype(ONNX_TYPES[part.type])
+            for part, values in zip(inputs, columns, strict=True)
+        }
         return [np.asarray(output) for output in self.session.run(None, feed)]
 
 

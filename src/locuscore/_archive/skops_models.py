@@ -14,7 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.fitted_models import check_fitted
-from locuscore._archive.skops_schema import SkopsFile
+from locuscore._archive.skops_schema import SkopsFile, named
 from locuscore._archive.widths import check_widths
 from locuscore._shared.optional import require
 
@@ -69,9 +69,7 @@ _OBJECTS = {
     "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier "
     "ExtraTreeRegressor",
 }
-OBJECTS = frozenset(
-    f"{module}.{name}" for module, names in _OBJECTS.items() for name in names.split()
-)
+OBJECTS = named(_OBJECTS)
 
 HOW_TO_TRUST = (
     "if you trust them, name them in Scorer.load(path, trusted=[...]), or with --trust TYPE; where "

@@ -23,51 +23,43 @@ Node = dict[str, Any]
 
 PROTOCOL = 2  # of skops; older files would be read by other loaders, which are not checked here
 MOST_FUNCTIONS = 1000  # skops takes some 4 kB for each, fifty times what it takes in the file
-SCALARS = [
-    "builtins.bool",
-    "builtins.float",
-    "builtins.int",
-    "builtins.str",
-    "numpy.bool",
-    "numpy.bool_",
-    "numpy.float32",
-    "numpy.float64",
-    "numpy.int32",
-    "numpy.int64",
-    "numpy.int8",
-    "numpy.intp",
-    "numpy.str_",
-    "numpy.uint32",
-    "numpy.uint64",
-    "numpy.uint8",
-]
+
+
+def named(names: Mapping[str, str]) -> frozenset[str]:
+    """Full names of classes, listed by module."""
+    return frozenset(f"{module}.{name}" for module in names for name in names[module].split())
+
+
+SCALARS = named(
+    {
+        "builtins": "bool float int str",
+        "numpy": "bool bool_ float32 float64 int32 int64 int8 intp str_ uint32 uint64 uint8",
+    }
+)
+BUNCH = "sklearn.utils._bunch.Bunch"
 # Functions are called on rows, so none may be on the list that does anything but arithmetic.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
-UFUNCS = [
-    f"numpy.{name}" for name in ["exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square"]
-]
-LOSSES = {
-    "sklearn._loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
-    "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss "
-    "CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
-    "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
-    "SquaredEpsilonInsensitive SquaredHinge",
-}
+UFUNCS = named({"numpy": "exp expm1 log log10 log1p log2 sqrt square"})
+LOSSES = named(
+    {
+        "sklearn._loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss "
+        "CyHalfGammaLoss CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError "
+        "CyHalfTweedieLoss CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
+        "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber "
+        "SquaredEpsilonInsensitive SquaredHinge",
+    }
+)
 # Loaders that call something, such as those for methods and for `__reduce__`, are not here.
 BUILDS: dict[str, frozenset[str]] = {
     "BytesNode": frozenset({"builtins.bytes"}),
     "DTypeNode": frozenset({"numpy.dtype"}),
-    "DictNode": frozenset(
-        {"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"}
-    ),
-    "FunctionNode": frozenset({*UFUNCS, CHECK_ARRAY}),
+    "DictNode": frozenset({"builtins.dict", "collections.OrderedDict", BUNCH}),
+    "FunctionNode": UFUNCS | {CHECK_ARRAY},
     "JsonNode": frozenset({"builtins.str"}),
     "ListNode": frozenset({"builtins.list"}),
-    "LossNode": frozenset(
-        f"{module}.{name}" for module in LOSSES for name in LOSSES[module].split()
-    ),
+    "LossNode": LOSSES,
     "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray"}),
-    "NdArrayNode": frozenset({"numpy.ndarray", *SCALARS}),
+    "NdArrayNode": SCALARS | {"numpy.ndarray"},
     "PartialNode": frozenset({"functools.partial"}),
     "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
@@ -75,7 +67,7 @@ BUILDS: dict[str, frozenset[str]] = {
     "SliceNode": frozenset({"builtins.slice"}),
     "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
     "TupleNode": frozenset({"builtins.tuple"}),
-    "TypeNode": frozenset(SCALARS),
+    "TypeNode": SCALARS,
 }
 
 
@@ -141,11 +133,8 @@ class SkopsFile:
 
     def array(self, node: Node) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape and type of an array of plain values."""
-        if (_kind(node), node["__loader__"], node["type"]) != (
-            "numpy.ndarray",
-            "NdArrayNode",
-            "numpy",
-        ):
+        known = ("numpy.ndarray", "NdArrayNode", "numpy")
+        if (_kind(node), node["__loader__"], node["type"]) != known:
             raise ArchiveError("it holds something else where an array belongs.")
         return array_header(self._members[node["file"]])
 
@@ -209,10 +198,6 @@ def _check_dict(_: SkopsFile, node: Node) -> None:
         raise ArchiveError("it holds a dictionary whose keys have no types.")
 
 
-def _check_json(_: SkopsFile, node: Node) -> None:
-    _plain(node)
-
-
 def _check_partial(file: SkopsFile, node: Node) -> None:
     """Allow the one partial that scikit-learn writes: how boosted trees look at their rows."""
     content = node["content"]
@@ -266,10 +251,11 @@ def _check_random_state(file: SkopsFile, node: Node) -> None:
     inner = _fields(outer["state"], "key pos")
     _whole(inner["pos"], 0, 624)
     _whole(outer["has_gauss"], 0, 1)
-    is_known = _plain(outer["bit_generator"]) == "MT19937"
-    if not is_known or file.array(inner["key"]) != ((624,), np.dtype("<u4")):
-        raise ArchiveError("it holds a random generator in a state that cannot be.")
-    if not isinstance(_plain(outer["gauss"]), int | float):
+    if (
+        _plain(outer["bit_generator"]) != "MT19937"
+        or file.array(inner["key"]) != ((624,), np.dtype("<u4"))
+        or not isinstance(_plain(outer["gauss"]), int | float)
+    ):
         raise ArchiveError("it holds a random generator in a state that cannot be.")
 
 
@@ -333,7 +319,7 @@ def _check_object(_: SkopsFile, node: Node) -> None:
 CHECKS: dict[str, Callable[[SkopsFile, Node], None]] = {
     "DTypeNode": _check_dtype,
     "DictNode": _check_dict,
-    "JsonNode": _check_json,
+    "JsonNode": lambda _, node: _plain(node),
     "LossNode": _check_loss,
     "NdArrayNode": _check_array,
     "ObjectNode": _check_object,

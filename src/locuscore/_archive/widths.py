@@ -8,17 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn import preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    KBinsDiscretizer,
-    OneHotEncoder,
-    PolynomialFeatures,
-    TargetEncoder,
-)
 
 WIDEST = 2**23  # columns of one row, for each column that comes in
 DEEPEST = 8  # models in models; what scikit-learn does with them triples at each
@@ -59,13 +54,13 @@ def _width(step: Any, width: int) -> int:
             most = max(map(_repeats, own.get("estimators_features_", [])), default=1)
             width *= most
             width = max([width, *(_width(part, width) for part in own.get("estimators_", []))])
-        case PolynomialFeatures():
+        case preprocessing.PolynomialFeatures():
             width = own.get("_n_out_full", width)
-        case OneHotEncoder():
+        case preprocessing.OneHotEncoder():
             width = sum(own.get("_n_features_outs", [width]))
-        case KBinsDiscretizer():
+        case preprocessing.KBinsDiscretizer():
             width = _width(own.get("_encoder"), width)
-        case TargetEncoder():
+        case preprocessing.TargetEncoder():
             width *= max(1, len(() if own.get("classes_") is None else own["classes_"]))
         case SimpleImputer():
             width *= 2  # with a column that says what was missing

@@ -98,16 +98,11 @@ def _number_cells(values: np.ndarray, type_name: str) -> Cells:
 def _listed_cells(values: Any) -> list[int]:
     """Cells of a column of text, categories or objects; each distinct value is read once."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values.to_list()
-    known: dict[tuple[type, Any], int] = {}
-    found = []
-    for value in listed:
-        # The type tells an object from text that equals its repr.
-        key = (type(value), value if isinstance(value, HASHABLE) else repr(value))
-        cell = known.get(key)
-        if cell is None:
-            cell = known[key] = _value_cell(value)
-        found.append(cell)
-    return found
+    # The type tells an object from text that equals its repr.
+    keys = [(type(v), v if isinstance(v, HASHABLE) else repr(v)) for v in listed]
+    distinct = dict(zip(keys, listed, strict=True))
+    known = {key: _value_cell(value) for key, value in distinct.items()}
+    return [known[key] for key in keys]
 
 
 def _value_cell(value: Any) -> int:

@@ -114,11 +114,8 @@ def _floats(name: str, values: Column) -> FloatArray:
     """Numbers as floats, times as seconds, missing values as NaN."""
     try:
         known = known_floats(values)
-        if known is not None:
-            return known
-        if isinstance(values, np.ndarray):
-            return _array_floats(values)
-        return _array_floats(np.array(values.to_list(), dtype=object))
+        listed = values if isinstance(values, np.ndarray) else np.array(values.to_list(), object)
+        return _array_floats(listed) if known is None else known
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"{name} cannot be read as numbers ({error}); turn it into numbers, text or dates. A "

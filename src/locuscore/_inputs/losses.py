@@ -59,14 +59,8 @@ def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
         raise ValueError(
             f"the cost matrix has {len(costs)} classes, but `classes` has {len(classes)} names."
         )
-    return Loss(
-        "cost",
-        partial(_cost, costs=costs),
-        finite_support(costs.ravel()),
-        "codes",
-        None if classes is None else tuple(classes),
-        len(costs),
-    )
+    support, known = finite_support(costs.ravel()), None if classes is None else tuple(classes)
+    return Loss("cost", partial(_cost, costs=costs), support, "codes", known, len(costs))
 
 
 def finite_support(values: Iterable[float]) -> Support:

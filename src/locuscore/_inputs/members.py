@@ -26,6 +26,14 @@ _MEANS = {
     for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
 }
 
+# How the `predict` of a bag, and that of a forest, has its rows checked.
+_bag_rows = partial(
+    validate_data, reset=False, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False
+)
+_forest_rows = partial(
+    validate_data, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
+)
+
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 
@@ -76,32 +84,13 @@ def _members(
 
     X is prepared once, the way the ensemble's own `predict` does.
     """
-    models = predictor.estimators_
-    if isinstance(predictor, VotingRegressor):
-        return [partial(_member_output, model, X, None, scale_back) for model in models]
+    models, subsets = predictor.estimators_, [None] * len(predictor.estimators_)
     if isinstance(predictor, BaggingRegressor):
-        array = validate_data(
-            predictor,
-            X,
-            reset=False,
-            accept_sparse=["csr", "csc"],
-            dtype=None,
-            ensure_all_finite=False,
-        )
-        subsets = predictor.estimators_features_
-        return [
-            partial(_member_output, model, array, subset, scale_back)
-            for model, subset in zip(models, subsets, strict=True)
-        ]
-    array = validate_data(
-        predictor,
-        X,
-        reset=False,
-        accept_sparse="csr",
-        dtype=np.float32,
-        ensure_all_finite="allow-nan",
-    )
-    return [partial(_member_output, model.tree_, array, None, scale_back) for model in models]
+        X, subsets = _bag_rows(predictor, X), predictor.estimators_features_
+    elif not isinstance(predictor, VotingRegressor):
+        X, models = _forest_rows(predictor, X), [m.tree_ for m in models]
+    parts = zip(models, subsets, strict=True)
+    return [partial(_member_output, model, X, subset, scale_back) for model, subset in parts]
 
 
 def _member_output(

@@ -8,16 +8,15 @@ from numpy.typing import ArrayLike
 
 from locuscore._inputs.losses import Loss
 from locuscore._inputs.members import has_members, mean_and_spread
-from locuscore._inputs.predictor import (
-    call,
-    class_codes,
-    classes_of,
-    is_classifier,
-    raw_output,
+from locuscore._inputs.predictor import call, class_codes, classes_of, is_classifier, raw_output
+from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._shared.checks import (
+    check_losses,
+    check_numeric,
+    check_same_order,
+    check_targets,
     without_single_axis,
 )
-from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._shared.checks import check_losses, check_numeric, check_same_order, check_targets
 from locuscore._shared.frames import as_array, n_rows, take_rows
 
 Answer = tuple[np.ndarray, ...]

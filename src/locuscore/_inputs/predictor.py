@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from locuscore._protocols import Rows
-from locuscore._shared.checks import check_same_order
+from locuscore._shared.checks import check_same_order, without_single_axis
 from locuscore._shared.frames import column, n_rows, read_array
 from locuscore._shared.kept import Kept
 
@@ -74,11 +74,6 @@ def is_classifier(predictor: Any) -> bool:
 def predict(predictor: Any, X: Rows) -> np.ndarray:
     """Return g(X): shape (n,), or (n, outputs) where there are several."""
     return without_single_axis(raw_output(predictor, X))
-
-
-def without_single_axis(output: np.ndarray) -> np.ndarray:
-    """Return an output (n, 1) as (n,), any other as it is."""
-    return output[:, 0] if output.ndim == 2 and output.shape[1] == 1 else output
 
 
 def raw_output(predictor: Any, X: Rows) -> np.ndarray:

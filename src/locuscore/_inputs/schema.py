@@ -33,16 +33,6 @@ class ColumnKind(Enum):
     UNKNOWN = "unknown"  # a type that narwhals does not know
     OTHER = "other"  # lists, structures, bytes and the like
 
-    @property
-    def is_number(self) -> bool:
-        """Whether its values are numbers; truth values are not."""
-        return self in (ColumnKind.FLOAT, ColumnKind.INTEGER, ColumnKind.DECIMAL)
-
-    @property
-    def is_time(self) -> bool:
-        """Whether its values are days or points in time."""
-        return self in (ColumnKind.DATE, ColumnKind.TIME, ColumnKind.ZONED_TIME)
-
 
 # How narwhals and numpy begin the names of their types; the first pattern that fits counts.
 _PATTERNS = [
@@ -126,12 +116,9 @@ class Schema:
         If `fit` was given an array, the columns of a frame are matched by position.
         """
         frame = as_frame(X)
-        if frame is None:
+        if frame is None or self.kind == "array":
             self._check_array(X)
-            return X
-        if self.kind == "array":
-            self._check_array(X)
-            return frame.to_numpy()
+            return X if frame is None else frame.to_numpy()
         self._check_names(list(frame.columns))
         # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
         found = (kind_of(_type_name(dtype)) for dtype in frame.schema.values())

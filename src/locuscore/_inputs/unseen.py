@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
@@ -126,18 +125,13 @@ def _count_kinds(schema: Schema, X: Rows, found: Unseen) -> None:
     known = [j for j, kind in enumerate(schema.kinds) if _measure(kind)]
     frame = as_frame(X)
     # The types of text columns are left alone: some libraries look at values to find them.
-    now = [str(X.dtype)] * len(known) if frame is None else _types(frame, known)
-    for j, type_name in zip(known, now, strict=True):
-        before, after = _measure(schema.kinds[j]), _measure(kind_of(type_name))
+    for j in known:
+        now = X.dtype if frame is None else frame.get_column(frame.columns[j]).dtype
+        before, after = _measure(schema.kinds[j]), _measure(kind_of(str(now)))
         if after and before != after:
             values = as_array((X if frame is None else frame)[:, j])
             present = n_rows(X) - sum(map(is_missing, values.tolist()))
             found.add(schema.names[j], present, f"a {after}, in fit a {before}")
-
-
-def _types(frame: nw.DataFrame[Any], columns: list[int]) -> list[str]:
-    names = frame.columns
-    return [str(frame.get_column(names[j]).dtype) for j in columns]
 
 
 def _measure(kind: ColumnKind) -> str:
@@ -145,8 +139,11 @@ def _measure(kind: ColumnKind) -> str:
 
     The encoder turns all three into floats, so it would not notice if one replaced another.
     """
-    if kind.is_time:
-        return "time"
-    if kind is ColumnKind.DURATION:
-        return "duration"
-    return "number" if kind.is_number or kind is ColumnKind.TRUTH else ""
+    match kind:
+        case ColumnKind.DATE | ColumnKind.TIME | ColumnKind.ZONED_TIME:
+            return "time"
+        case ColumnKind.DURATION:
+            return "duration"
+        case ColumnKind.FLOAT | ColumnKind.INTEGER | ColumnKind.DECIMAL | ColumnKind.TRUTH:
+            return "number"
+    return ""

@@ -44,12 +44,8 @@ class RowSet:
 
     def no_repeats(self) -> "Repeats":
         """Return a count of the rows of a batch found here, before any is seen."""
-        return Repeats(
-            (
-                _PartRepeats.of(self.model, self.calibration),
-                _PartRepeats.of(self.calibration, self.model),
-            )
-        )
+        first, second = self.model, self.calibration
+        return Repeats((_PartRepeats.of(first, second), _PartRepeats.of(second, first)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,7 +1,7 @@
-"""Exact binomial tests of "too many bad rows", and testing many hypotheses at one error rate."""
+"""Exact binomial tests of "too many bad rows", and sequences of tests up to the first failure."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -10,7 +10,6 @@ from scipy.special import betaincc
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.bisect import first_above, first_between
-from locuscore._shared.checks import check_between, check_numbers
 
 FIRST_BLOCK = 1024
 EXACT_BLOCK = 256
@@ -101,24 +100,3 @@ def first_failure(
             return block + int(np.argmin(result))
         block, length = block + length, 2 * length
     return size
-
-
-def fixed_sequence(
-    p_values: ArrayLike, delta: float, starts: Sequence[tuple[int, float]] = ((0, 1.0),)
-) -> BoolArray:
-    """Reject hypotheses in order, from each start until its first failure.
-
-    `p_values` are in the order of testing; each start is a position and its share of delta, and
-    the shares sum to 1 at most. The probability of any false rejection is at most delta for
-    hypotheses, order and starts fixed before the p-values are seen, whatever their dependence:
-    in each sequence the first true one must be rejected at that sequence's level.
-    """
-    p = check_numbers(np.atleast_1d(np.asarray(p_values)), "p_values")
-    total = check_between(delta, "delta")
-    if sum(share for _, share in starts) > 1.0 + 1e-12:
-        raise ValueError(f"the shares of delta must sum to 1 at most; got {list(starts)}.")
-    rejected = np.zeros(len(p), dtype=bool)
-    for start, share in starts:
-        end = first_failure(lambda rows, level: p[rows] <= level, len(p), start, share * total)
-        rejected[start:end] = True
-    return rejected

@@ -2,9 +2,12 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy.stats import beta
+
+if TYPE_CHECKING:
+    from locuscore._rules.rule import FlagRule
 
 WIDTH = 80
 LABEL = 13
@@ -17,23 +20,15 @@ STANDING = {
 }
 
 
-def card(
-    *,
-    score: str,
-    threshold: float,
-    standing: str,
-    guarantee: str,
-    assumptions: Sequence[str],
-    evidence: Mapping[str, Any],
-    table: Mapping[str, Sequence[float]],
-) -> str:
+def card(rule: "FlagRule") -> str:
     """Return the card as text."""
+    threshold, evidence = rule.threshold, rule.evidence
     notes = {float("-inf"): "  (accepts nothing)", float("inf"): "  (accepts every finite score)"}
     lines = [" Guarantee card ".center(WIDTH, "=")]
-    lines += _entry("accept if", f"{score} <= {threshold:.6g}{notes.get(threshold, '')}")
-    lines += _entry("standing", STANDING[standing])
-    lines += _entry("guarantee", guarantee)
-    for number, assumption in enumerate(assumptions):
+    lines += _entry("accept if", f"{rule.score} <= {threshold:.6g}{notes.get(threshold, '')}")
+    lines += _entry("standing", STANDING[rule.standing])
+    lines += _entry("guarantee", rule.guarantee)
+    for number, assumption in enumerate(rule.assumptions):
         lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
     if "coverage_beta" in evidence:
         lines += _entry("coverage", _coverage(*evidence["coverage_beta"]))
@@ -41,7 +36,7 @@ def card(
     if shown:
         text = "; ".join(_fact(key, value) for key, value in shown.items())
         lines += _entry("evidence", text)
-    lines += _table(table, threshold)
+    lines += _table(rule.table, threshold)
     return "\n".join([*lines, "=" * WIDTH])
 
 
@@ -86,7 +81,6 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     """At most seven of the thresholds tried, the chosen one marked."""
     if not table:
         return []
-    columns = list(table)
     rows = list(zip(*table.values(), strict=True))
     if not rows:
         return _entry("tried", "no threshold: no finite score to place one")
@@ -95,12 +89,10 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     shown = sorted(spread | (set() if chosen is None else {chosen, min(chosen + 1, len(rows) - 1)}))
     many = "1 threshold is" if len(rows) == 1 else f"{len(rows)} thresholds are"
     lines = _entry("tried", f"{many} on record, see to_frame()")
-    head = "".join(_name(column).rjust(15) for column in columns)
+    head = "".join(_name(column).rjust(15) for column in table)
     lines.append((" " * 4 + head)[:WIDTH])
     for i in shown:
-        cells = "".join(
-            _cell(name, value).rjust(15) for name, value in zip(columns, rows[i], strict=True)
-        )
+        cells = "".join(_cell(*pair).rjust(15) for pair in zip(table, rows[i], strict=True))
         lines.append((" " * 2 + (">" if i == chosen else " ") + " " + cells)[:WIDTH])
     return lines
 

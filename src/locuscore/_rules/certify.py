@@ -96,26 +96,25 @@ def certify_threshold(
     >>> bool(0.5 < rule.threshold < 0.64)
     True
     """
-    s, bad = checked_rows(score, losses, tau)
-    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    s, bad, claim = claim_on(score, losses, tau, eta, delta)
     shares = None if starts is None else _check_starts(starts)
     # Thresholds from other rows are fixed as far as the certifying rows are concerned; their own
     # scores need the argument of `CandidateThresholds.own_scores`.
     if reference is None:
         if reference_losses is not None:
             raise ValueError("reference_losses were given without the reference scores.")
-        return certify_rows(s, bad, float(tau), target, error, of, shares)
+        return certify_rows(s, bad, claim, of, shares)
     (other,) = check_scores(reference=reference)
     ranked = sorted_finite(other)
     candidates = CandidateThresholds.on_grid(s, bad, distinct_reference(ranked))
     if reference_losses is None:
-        chosen = quantile_starts(candidates, ranked, len(other), target, error, shares)
+        chosen = quantile_starts(candidates, ranked, len(other), claim, shares)
     elif shares is None:
         labels = checked_rows(other, reference_losses, tau)[1]
-        chosen = powerful_start(candidates, other, labels, target, error)
+        chosen = powerful_start(candidates, other, labels, claim)
     else:
         raise ValueError("starts and reference_losses both choose the start; pass one of them.")
-    claim = _claim(len(s), tau, target, error, f"the scores of {len(other)} reference rows")
+    claim = replace(claim, thresholds=f"the scores of {len(other)} reference rows")
     return _certify_upwards(of, candidates, chosen, claim)
 
 
@@ -134,17 +133,16 @@ def certify_threshold_holm(
     Needs no start and no order, and pays for it: each of m thresholds is first held against
     ``delta / m``. The grid must be fixed without the certifying rows; 20 or fewer points are best.
     """
-    s, bad = checked_rows(score, losses, tau)
-    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    s, bad, claim = claim_on(score, losses, tau, eta, delta)
     candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
     size = len(candidates.edge)
     n, n_bad = candidates.counts(slice(None))
     # Holm's error bound holds for all thresholds together, so the largest that passed may be taken.
-    found = np.flatnonzero(holm(binomial_p_value(n_bad, n, target), error))
+    found = np.flatnonzero(holm(binomial_p_value(n_bad, n, claim.eta), claim.delta))
     certified = int(found[-1]) if len(found) else None
-    claim = _claim(len(s), tau, target, error, f"a grid of {size}, Bonferroni-Holm")
+    claim = replace(claim, thresholds=f"a grid of {size}, Bonferroni-Holm")
     # What was missing is measured at delta / size, against which the smallest p-value is held.
-    tests = [Start(position, error / size) for position in range(size)]
+    tests = [Start(position, claim.delta / size) for position in range(size)]
     words = "the threshold that came closest", "A grid with lower thresholds"
     return _rule(of, candidates, certified, (0, size), claim, tests, *words)
 
@@ -166,53 +164,54 @@ def certify_threshold_paper(
     sqrt(log(2 (N + 1)) / N) + slack_accepted``. For fidelity: at ``eta = delta = 0.1`` it needs
     5,795 rows even if all are accepted and none is bad, where the exact test needs 22.
     """
-    s, bad = checked_rows(score, losses, tau)
-    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    s, bad, claim = claim_on(score, losses, tau, eta, delta)
     candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
-    n_rows = len(s)
-    slack_accepted, slack_joint = paper_slacks(n_rows, error)
-    claim = replace(
-        _claim(n_rows, tau, target, error), slack_joint=slack_joint, slack_accepted=slack_accepted
-    )
+    slack_accepted, slack_joint = paper_slacks(len(s), claim.delta)
+    claim = replace(claim, slack_joint=slack_joint, slack_accepted=slack_accepted)
     n, n_bad = candidates.counts(slice(None))
-    joint, accepted = n_bad / n_rows, n / n_rows
+    joint, accepted = n_bad / len(s), n / len(s)
     # The bounds hold at all thresholds at once, so any that meets them may be taken. Written
     # without a division, the condition also rules out a denominator that is not positive.
-    feasible = np.flatnonzero(joint + slack_joint <= target * (accepted - slack_accepted))
+    feasible = np.flatnonzero(joint + slack_joint <= claim.eta * (accepted - slack_accepted))
     if len(feasible):
         best = int(feasible[-1])
         threshold = float(candidates.edge[best])
         claim = replace(claim, n_accepted=int(n[best]), n_bad=int(n_bad[best]))
         guarantee = f"Theorem 5: {_sentence(claim)}"
     else:
-        needed = paper_rows(target, error)
+        needed = paper_rows(claim.eta, claim.delta)
         threshold, claim = -np.inf, replace(claim, rows_needed_without_a_bad_one=needed)
         guarantee = (
             "Nothing is accepted: no threshold meets the bound of Theorem 5. It needs at least "
             f"{needed} rows, all accepted and none bad."
         )
     table = threshold_table(candidates.edge, n, n_bad)
-    grid_fixed = "grid fixed without the certifying rows"
-    assumptions = (INDEPENDENT, CHOSEN_BEFORE, grid_fixed)
+    assumptions = (INDEPENDENT, CHOSEN_BEFORE, "grid fixed without the certifying rows")
     return FlagRule(
         of, threshold, "certificate", guarantee, assumptions, table=table, certificate=claim
     )
 
 
+def claim_on(
+    score: ArrayLike, losses: ArrayLike, tau: float, eta: float, delta: float
+) -> tuple[FloatArray, BoolArray, ExceedanceCertificate]:
+    """The checked scores, whether each row is bad, and the claim to be certified on them."""
+    s, bad = checked_rows(score, losses, tau)
+    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    return s, bad, ExceedanceCertificate(n_rows=len(s), tau=float(tau), eta=target, delta=error)
+
+
 def certify_rows(
     score: FloatArray,
     bad: BoolArray,
-    tau: float,
-    eta: float,
-    delta: float,
+    claim: ExceedanceCertificate,
     of: Score,
     shares: FloatArray | None = None,
 ) -> FlagRule:
     """Certify on the rows' own scores, from fixed ranks up."""
     candidates = CandidateThresholds.own_scores(score, bad)
-    starts = rank_starts(len(score), eta, delta, shares)
-    claim = _claim(len(score), tau, eta, delta, OWN_SCORES)
-    return _certify_upwards(of, candidates, starts, claim)
+    starts = rank_starts(len(score), claim, shares)
+    return _certify_upwards(of, candidates, starts, replace(claim, thresholds=OWN_SCORES))
 
 
 def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
@@ -232,14 +231,6 @@ def paper_rows(eta: float, delta: float) -> int:
         return joint <= eta * (1.0 - accepted)
 
     return first_above(is_enough, 1, 2)
-
-
-def _claim(
-    n_rows: int, tau: float, eta: float, delta: float, thresholds: str | None = None
-) -> ExceedanceCertificate:
-    return ExceedanceCertificate(
-        n_rows=n_rows, tau=float(tau), eta=eta, delta=delta, thresholds=thresholds
-    )
 
 
 def _certify_upwards(

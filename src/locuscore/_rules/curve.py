@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
-from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.checks import check_between
 from locuscore._shared.optional import require
 from locuscore._shared.seeds import spawn_seeds
 
@@ -147,15 +148,13 @@ def operating_curve(
     >>> float(curve.threshold[curve.high <= 0.05].max()) > 0.7
     True
     """
-    s, z = check_scores(score=score, losses=losses)
-    z = check_losses(z, len(z), "losses")
-    tau = one_tau(tau)
+    s, is_bad = checked_rows(score, losses, tau)
     delta = check_between(delta, "delta")
-    bad = np.sort(np.compress(z > tau, s))  # ten times as fast as indexing
+    bad = np.sort(np.compress(is_bad, s))  # ten times as fast as indexing
     threshold, accepted = distinct_counts(sorted_finite(s))
     rng = np.random.default_rng(spawn_seeds(random_state, 1)[0])
     cells = _band(threshold, accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
-    return OperatingCurve(threshold, accepted, len(s), tau, delta, bad, cells)
+    return OperatingCurve(threshold, accepted, len(s), float(tau), delta, bad, cells)
 
 
 def _nodes(n: int) -> IntArray:

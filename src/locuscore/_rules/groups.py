@@ -10,10 +10,9 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray
 from locuscore._rules.binomial_tests import rows_needed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
-from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows
+from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows, claim_on
 from locuscore._rules.rule import FlagRule
-from locuscore._rules.threshold_counts import checked_rows
-from locuscore._shared.checks import check_between, check_same_order
+from locuscore._shared.checks import check_same_order
 from locuscore._shared.labels import label_codes
 
 WITHIN = "rows alike within a group"
@@ -57,28 +56,28 @@ def certify_groups(
         A rule for each group, in the order in which groups first appear.
     """
     check_same_order(score=score, groups=groups)
-    s, bad = checked_rows(score, losses, tau)
-    target, error = check_between(eta, "eta"), check_between(delta, "delta")
+    s, bad, claim = claim_on(score, losses, tau, eta, delta)
     names, member = label_codes(groups, len(s))
     shared = _check_pool(pool, names)
     # Each unit is certified on its own: a group, or the pool, which has the number -1.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
     units = np.unique(unit)
-    needed = rows_needed(0, target, error / len(units))
+    needed = rows_needed(0, claim.eta, claim.delta / len(units))
     sizes = {int(u): int(np.sum(unit == u)) for u in units}
     # The guarantee holds given the sizes, so they may decide how delta is divided.
     n_rules = sum(size >= needed for size in sizes.values())
-    part = error / max(n_rules, 1)
-    together = f"All {n_rules} rules hold together with confidence {1 - error:g}."
+    part = claim.delta / max(n_rules, 1)
+    together = f"All {n_rules} rules hold together with confidence {1 - claim.delta:g}."
 
     def certified(u: int) -> FlagRule:
         where = f"group {names[u]!r}" if u >= 0 else f"the {len(shared)} pooled groups together"
         if sizes[u] < needed:
-            shares = (float(tau), target, error / len(units))
-            rule = _too_small(of, where, sizes[u], needed, *shares)
+            own = replace(claim, n_rows=sizes[u], delta=claim.delta / len(units))
+            rule = _too_small(of, where, needed, own)
         else:
             rows: BoolArray = unit == u
-            rule = certify_rows(s[rows], bad[rows], float(tau), target, part, of)
+            own = replace(claim, n_rows=sizes[u], delta=part)
+            rule = certify_rows(s[rows], bad[rows], own, of)
             rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
         more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
         assert isinstance(rule.certificate, ExceedanceCertificate)
@@ -101,20 +100,12 @@ def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashab
     return set(pool)
 
 
-def _too_small(
-    of: Score, where: str, n_rows: int, needed: int, tau: float, eta: float, delta: float
-) -> FlagRule:
-    """A rule that accepts nothing; delta is the part for which the rows needed were computed."""
+def _too_small(of: Score, where: str, needed: int, claim: ExceedanceCertificate) -> FlagRule:
+    """A rule that accepts nothing; for the delta of the claim, so many rows would be needed."""
     guarantee = (
-        f"Nothing is accepted: {where} has {n_rows} rows, and with its part of delta, {delta:.4g}, "
-        f"at least {needed} are needed, all accepted and none bad."
+        f"Nothing is accepted: {where} has {claim.n_rows} rows, and with its part of delta, "
+        f"{claim.delta:.4g}, at least {needed} are needed, all accepted and none bad."
     )
-    claim = ExceedanceCertificate(
-        n_rows=n_rows,
-        tau=tau,
-        eta=eta,
-        delta=delta,
-        accepted_rows_needed_without_a_bad_one=needed,
-    )
+    claim = replace(claim, accepted_rows_needed_without_a_bad_one=needed)
     assumptions = (INDEPENDENT, CHOSEN_BEFORE, ONE_CALL)
     return FlagRule(of, -np.inf, "certificate", guarantee, assumptions, certificate=claim)

@@ -19,7 +19,7 @@ from locuscore._rules.betting import (
     rows_without_loss,
     upper_bound,
 )
-from locuscore._rules.binomial_tests import fixed_sequence
+from locuscore._rules.binomial_tests import first_failure
 from locuscore._rules.certificate import MeanLossCertificate
 from locuscore._rules.rule import FlagRule
 from locuscore._shared.accepted import is_accepted, sorted_finite
@@ -125,7 +125,8 @@ def certify_mean_loss(
     grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
     # One start at level delta: thresholds pass in order, so their number says which is the last.
-    n_passed = int(fixed_sequence(table["p_value"], delta).sum()) if len(grid) else 0
+    p = table["p_value"]
+    n_passed = first_failure(lambda rows, level: p[rows] <= level, len(p), 0, delta)
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
     first = x[is_accepted(s, grid[0])] if len(grid) else x[:0]
     spread = float(first.std()) * (high - low) if len(first) else 0.0

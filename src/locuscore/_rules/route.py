@@ -180,10 +180,8 @@ def route_by_cost(
     (p,) = check_same_length(probability=probability)
     if np.any((p < 0) | (p > 1)):
         raise ValueError(f"probability must lie from 0 to 1; got {p.min():g} to {p.max():g}.")
-    review, exceed = (
-        _costs(c, len(p), name)
-        for c, name in ((review_cost, "review_cost"), (exceedance_cost, "exceedance_cost"))
-    )
+    review = _costs(review_cost, len(p), "review_cost")
+    exceed = _costs(exceedance_cost, len(p), "exceedance_cost")
     with np.errstate(divide="ignore", invalid="ignore"):
         threshold = np.where(exceed > 0, review / exceed, np.inf)
     accepted = p <= threshold
@@ -195,9 +193,8 @@ def route_by_cost(
     observed = _observed(threshold, probability_cal, losses_cal, tau, delta)
     mean = float(p[accepted].mean()) if accepted.any() else float("nan")
     cost = float(np.where(accepted, p * exceed, review).sum())
-    return Routing(
-        accepted, threshold if threshold.ndim else float(threshold), observed, mean, cost
-    )
+    at = threshold if threshold.ndim else float(threshold)
+    return Routing(accepted, at, observed, mean, cost)
 
 
 def _observed(
@@ -208,8 +205,7 @@ def _observed(
     delta: float,
 ) -> ExceedanceInterval | None:
     """Interval for the rows at or below the threshold, where labelled rows are given."""
-    given = [value is not None for value in (score, losses, tau)]
-    if not any(given):
+    if score is None and losses is None and tau is None:
         return None
     if score is None or losses is None or tau is None:
         raise ValueError("labelled rows need all three: their scores, their losses and tau.")

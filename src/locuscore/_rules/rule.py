@@ -101,7 +101,7 @@ class FlagRule:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Read-only mappings can be neither pickled nor copied.
-        return _from_plain, (type(self), self.to_dict())
+        return type(self).from_dict, (self.to_dict(),)
 
     def accepts(self, values: ArrayLike, of: Score | None = None) -> np.ndarray:
         """Whether each row is accepted; `of` says which score the values are, and must agree.
@@ -121,21 +121,11 @@ class FlagRule:
         return is_accepted(scores, self.threshold)
 
     def __str__(self) -> str:
-        return card(
-            score=str(self.score),
-            threshold=self.threshold,
-            standing=self.standing,
-            guarantee=self.guarantee,
-            assumptions=self.assumptions,
-            evidence=self.evidence,
-            table=self.table,
-        )
+        return card(self)
 
     def to_frame(self) -> Any:
         """The thresholds that were tried, one row each, as a pandas frame."""
-        return require("pandas", extra="demo").DataFrame(
-            {k: list(v) for k, v in self.table.items()}
-        )
+        return require("pandas", extra="demo").DataFrame(dict(self.table))
 
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
@@ -220,7 +210,3 @@ def _read_only(value: Any, name: str) -> Mapping[str, Any]:
         raise TypeError(f"{name} must be a mapping; got {value!r}.")
     copied: Mapping[str, Any] = read_only(value)
     return copied
-
-
-def _from_plain(kind: type[FlagRule], data: Mapping[str, Any]) -> FlagRule:
-    return kind.from_dict(data)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._shared.accepted import count_up_to, sorted_finite
+from locuscore._shared.accepted import sorted_finite
 from locuscore._shared.checks import check_losses, check_numbers, check_scores, one_tau
 
 MOST_IN_TABLE = 500
@@ -27,14 +27,6 @@ def check_grid(grid: ArrayLike) -> FloatArray:
 def sorted_bad(score: FloatArray, bad: BoolArray) -> FloatArray:
     """Finite scores of the bad rows in ascending order."""
     return sorted_finite(np.compress(bad, score))  # ten times as fast as indexing
-
-
-def counts_up_to(
-    score: FloatArray, bad: BoolArray, thresholds: FloatArray
-) -> tuple[IntArray, IntArray]:
-    """Count the rows with a finite score up to each threshold, and the bad ones among them."""
-    n = count_up_to(sorted_finite(score), thresholds)
-    return n, count_up_to(sorted_bad(score, bad), thresholds)
 
 
 def threshold_table(

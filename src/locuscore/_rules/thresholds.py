@@ -17,7 +17,8 @@ from locuscore._rules.binomial_tests import (
     rows_needed,
     rows_needed_at_rate,
 )
-from locuscore._rules.threshold_counts import counts_up_to, evenly_spread, sorted_bad
+from locuscore._rules.certificate import ExceedanceCertificate
+from locuscore._rules.threshold_counts import evenly_spread, sorted_bad
 from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
 
 # Shares of the rows at which sequences begin, and how delta is divided. Compared over ten shapes
@@ -116,31 +117,33 @@ def ties_heavily(score: FloatArray) -> bool:
 
 
 def _share_levels(
-    n_rows: int, eta: float, delta: float, shares: FloatArray | None
+    n_rows: int, claim: ExceedanceCertificate, shares: FloatArray | None
 ) -> list[tuple[float, float]]:
     """Shares of the rows at which sequences begin, each with its level."""
     if shares is not None:
-        return [(float(share), delta / len(shares)) for share in shares]
+        return [(float(share), claim.delta / len(shares)) for share in shares]
     # As many lower starts as the rows allow: the lowest must have enough of them to pass with a
     # few bad ones, or its part of delta is spent for nothing.
     for count in range(MOST_LOWER_STARTS, 0, -1):
-        level = LOWER_PART * delta / count
+        level = LOWER_PART * claim.delta / count
         lowest = FIRST_SHARE * NEXT_SHARE**count
-        if lowest * n_rows >= rows_needed(LOWER_BAD_ROWS, eta, level):
+        if lowest * n_rows >= rows_needed(LOWER_BAD_ROWS, claim.eta, level):
             lower = [(FIRST_SHARE * NEXT_SHARE**j, level) for j in range(count, 0, -1)]
-            return [*lower, (FIRST_SHARE, (1.0 - LOWER_PART) * delta)]
-    return [(FIRST_SHARE, delta)]
+            return [*lower, (FIRST_SHARE, (1.0 - LOWER_PART) * claim.delta)]
+    return [(FIRST_SHARE, claim.delta)]
 
 
-def rank_starts(n_rows: int, eta: float, delta: float, shares: FloatArray | None) -> list[Start]:
+def rank_starts(
+    n_rows: int, claim: ExceedanceCertificate, shares: FloatArray | None
+) -> list[Start]:
     """Ranks to start from, moved to where the allowed number of bad rows has just gone up."""
     found = []
-    for share, level in _share_levels(n_rows, eta, delta, shares):
+    for share, level in _share_levels(n_rows, claim, shares):
         wanted = max(round(share * n_rows), 1)
-        bad = max(allowed_bad(wanted, eta, level), 0)
+        bad = max(allowed_bad(wanted, claim.eta, level), 0)
         # The bad rows allowed go up in steps; a start just before one wastes almost a whole step.
         # Ranks depend on n_rows alone, so moving them costs no delta.
-        steps = [rows_needed(bad, eta, level), rows_needed(bad + 1, eta, level)]
+        steps = [rows_needed(n, claim.eta, level) for n in (bad, bad + 1)]
         nearest = min(steps, key=lambda n: abs(n - wanted))
         found.append(Start(nearest if nearest <= n_rows else min(steps[0], n_rows), level))
     return found
@@ -150,34 +153,36 @@ def quantile_starts(
     candidates: CandidateThresholds,
     ranked: FloatArray,
     n_reference: int,
-    eta: float,
-    delta: float,
+    claim: ExceedanceCertificate,
     shares: FloatArray | None,
 ) -> list[Start]:
     """Starts at quantiles of the reference; `ranked` are its finite scores."""
     found = []
-    for share, level in _share_levels(candidates.n_rows, eta, delta, shares):
+    for share, level in _share_levels(candidates.n_rows, claim, shares):
         # Fewer rows than a sample without a bad one needs could not pass at all.
-        least = max(share, min(rows_needed(0, eta, level) / candidates.n_rows, 1.0))
+        least = max(share, min(rows_needed(0, claim.eta, level) / candidates.n_rows, 1.0))
         rank = min(max(math.ceil(least * n_reference), 1), len(ranked))
         found.append(Start(int(np.searchsorted(candidates.edge, ranked[rank - 1])), level))
     return found
 
 
 def powerful_start(
-    candidates: CandidateThresholds, reference: FloatArray, bad: BoolArray, eta: float, delta: float
+    candidates: CandidateThresholds,
+    reference: FloatArray,
+    bad: BoolArray,
+    claim: ExceedanceCertificate,
 ) -> list[Start]:
     """The largest threshold whose estimated power is within 0.01 of the greatest."""
     places = np.unique(np.linspace(0, len(candidates.edge) - 1, 200).round().astype(np.int64))
     # The reference has no part in the tests, so its losses may choose the start.
-    m, k = counts_up_to(reference, bad, candidates.edge[places])
+    m, k = CandidateThresholds.on_grid(reference, bad, candidates.edge[places]).counts(slice(None))
     expected = np.round(candidates.n_rows * m / len(reference)).astype(np.int64)
-    allowed = np.array([allowed_bad(int(n), eta, delta) for n in expected])
+    allowed = np.array([allowed_bad(int(n), claim.eta, claim.delta) for n in expected])
     # With one bad and one good row added, so that few rows do not look too good.
     rate = (k + 1.0) / (m + 2.0)
     power = np.where(allowed >= 0, binomial_p_value(np.maximum(allowed, 0), expected, rate), 0.0)
     best = np.flatnonzero(power >= power.max() - 0.01)[-1]
-    return [Start(int(places[best]), delta)]
+    return [Start(int(places[best]), claim.delta)]
 
 
 def largest_certified(

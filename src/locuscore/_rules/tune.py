@@ -14,10 +14,10 @@ from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import (
     check_grid,
     checked_rows,
-    counts_up_to,
     sorted_bad,
     threshold_table,
 )
+from locuscore._rules.thresholds import CandidateThresholds
 from locuscore._shared.accepted import count_up_to, distinct_counts, is_accepted, sorted_finite
 from locuscore._shared.checks import as_floats, check_between, check_scores, check_share
 
@@ -47,7 +47,7 @@ def tune_threshold(
         tried, n, k = _achievable(s, bad)
     else:
         tried = check_grid(grid)
-        n, k = counts_up_to(s, bad, tried)
+        n, k = CandidateThresholds.on_grid(s, bad, tried).counts(slice(None))
     share = k / np.maximum(n, 1)
     usable = n / len(s) >= least
     found = TunedExceedance(n_rows=len(s), tau=float(tau), eta=target)

@@ -156,20 +156,19 @@ def check_methods(value: Any, methods: Sequence[str], name: str) -> None:
         )
 
 
+def without_single_axis(values: np.ndarray) -> np.ndarray:
+    """Return values (n, 1) as (n,), any others as they are."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
 def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
     """Return losses as a finite float array of length n."""
-    values = np.asarray(z)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+    values = without_single_axis(np.asarray(z))
     if values.shape != (n,):
         raise ValueError(
             f"{name} must give one number per row, an array of shape ({n},); got {values.shape}."
         )
-    if values.dtype.kind not in "biufO" or holds_text(values):
-        raise TypeError(f"{name} must give one number per row; got values of type {values.dtype}.")
-    if values.dtype.kind == "O":
-        values = np.array([np.nan if is_missing(v) else float(v) for v in values])
-    values = np.asarray(values, dtype=np.float64)
+    values = as_floats(values, name)
     bad = int(np.sum(~np.isfinite(values)))
     if bad:
         raise ValueError(
@@ -290,7 +289,7 @@ def as_floats(values: ArrayLike, name: str) -> FloatArray:
 
 def check_targets(y: np.ndarray, n: int) -> np.ndarray:
     """Return n targets, none of them missing."""
-    values = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    values = without_single_axis(y)
     if values.ndim == 0 or len(values) != n:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: X has {n} rows, "

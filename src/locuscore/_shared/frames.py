@@ -141,13 +141,8 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     if len(set(names)) < len(names):
         raise ValueError(f"the columns of a frame need distinct names; got {list(names)}.")
     columns = values.reshape(len(values), len(names)).T
-    # Columns added to a frame take over its index; one column of X is enough to carry it.
-    added = [
-        nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
-        for name, column in zip(names, columns, strict=True)
-    ]
-    result = frame[:, [0]].with_columns(added).select(list(names))
-    return (result[:, 0] if values.ndim == 1 else result).to_native()
+    result = columns_like(X, dict(zip(names, columns, strict=True)))
+    return nw.from_native(result)[:, 0].to_native() if values.ndim == 1 else result
 
 
 def as_batch(batch: Any) -> tuple[Rows, bool]:
@@ -167,6 +162,7 @@ def columns_like(X: Rows, columns: Mapping[str, np.ndarray], *, one_batch: bool 
         nw.new_series(name, _readable(values), backend=frame.implementation)
         for name, values in columns.items()
     ]
+    # Columns added to a frame take over its index; one column of X is enough to carry it.
     result = frame[:, [0]].with_columns(added).select(list(columns)).to_native()
     if not one_batch:
         return result

@@ -1,8 +1,10 @@
 """A sign of life during long work: drawn by Rich on a terminal, nothing elsewhere."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 
 def live_console(console: Any = None) -> Any:
@@ -29,6 +31,16 @@ def spinner(
         return
     with console.status(text, spinner="line") as shown:
         yield shown.update
+
+
+def tracked(items: Sequence[Item], text: str) -> Iterable[Item]:
+    """Show a bar while somebody goes through these."""
+    console = live_console()
+    if console is None:
+        return items
+    from rich.progress import track  # noqa: PLC0415 - optional
+
+    return track(items, text, console=console, transient=True)
 
 
 @contextmanager

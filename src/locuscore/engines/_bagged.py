@@ -1,5 +1,6 @@
 """Bagged: turns an engine with one draw into one with many."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import StackedDraws
 
 
+@dataclass(eq=False, repr=False)
 class Bagged(BaseEstimator):
     """The same engine fitted on many random parts of D1; each copy is one draw.
 
@@ -32,18 +34,11 @@ class Bagged(BaseEstimator):
 
     ARCHIVE = Kept("Bagged", fields=("engines_",))
 
-    def __init__(
-        self,
-        engine: LossEngine,
-        *,
-        n_draws: int = 20,
-        share: float = 0.632,
-        random_state: Any = None,
-    ) -> None:
-        self.engine = engine
-        self.n_draws = n_draws
-        self.share = share
-        self.random_state = random_state
+    engine: LossEngine
+    _: KW_ONLY
+    n_draws: int = 20
+    share: float = 0.632
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit every copy on its part of the rows."""

@@ -1,5 +1,6 @@
 """BART: heteroskedastic sums of trees on stochtree; one normal law per posterior draw."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from locuscore.engines._target import Target
 WARM_STARTS = 10  # grow-from-root sweeps; each chain starts from one of the last
 
 
+@dataclass(eq=False, repr=False)
 class BART(BaseEstimator):
     """Bayesian additive regression trees for the location and the log scale of the loss.
 
@@ -62,26 +64,15 @@ class BART(BaseEstimator):
 
     ARCHIVE = Kept("BART", fields=("target_", "forests_"), holds=(Target, Forests))
 
-    def __init__(
-        self,
-        n_draws: int = 200,
-        *,
-        n_chains: int = 2,
-        n_trees: int = 100,
-        transform: str = "identity",
-        n_burn: int = 50,
-        thin: int = 1,
-        n_threads: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.n_draws = n_draws
-        self.n_chains = n_chains
-        self.n_trees = n_trees
-        self.transform = transform
-        self.n_burn = n_burn
-        self.thin = thin
-        self.n_threads = n_threads
-        self.random_state = random_state
+    n_draws: int = 200
+    _: KW_ONLY
+    n_chains: int = 2
+    n_trees: int = 100
+    transform: str = "identity"
+    n_burn: int = 50
+    thin: int = 1
+    n_threads: int = 1
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Run the sampler on the standardised losses and keep its forests."""

@@ -1,6 +1,7 @@
 """Ensemble: a weighted mixture of engines."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ FEWEST_ROWS = 10  # with fewer, stacked weights would be noise, and are equal
 N_LEVELS = 40  # knots per law in the integral of the CRPS
 
 
+@dataclass(eq=False, repr=False)
 class Ensemble(BaseEstimator):
     """A weighted mixture of several engines: ``P(Z > z) = sum_j w_j P_j(Z > z)``.
 
@@ -53,18 +55,11 @@ class Ensemble(BaseEstimator):
 
     ARCHIVE = Kept("Ensemble", fields=("engines_", "weights_"))
 
-    def __init__(
-        self,
-        engines: Sequence[LossEngine],
-        *,
-        weights: str | Sequence[float] = "equal",
-        cv: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.engines = engines
-        self.weights = weights
-        self.cv = cv
-        self.random_state = random_state
+    engines: Sequence[LossEngine]
+    _: KW_ONLY
+    weights: str | Sequence[float] = "equal"
+    cv: int = 5
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Find the weights, then fit every member on all rows."""

@@ -1,5 +1,6 @@
 """Forest: the leaf samples of a few trees are one draw."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ N_FIRST_TREES = 25  # of each choice, to compare them by
 N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 
+@dataclass(eq=False, repr=False)
 class Forest(BaseEstimator):
     """Leaf samples of a random forest grown on the ranks of the losses; several trees per draw.
 
@@ -67,26 +69,15 @@ class Forest(BaseEstimator):
         later=("n_draws_",),
     )
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        *,
-        min_samples_leaf: int = 3,
-        max_features: float = 0.5,
-        n_points: int = 8,
-        max_samples: int | None = None,
-        n_draws: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.n_points = n_points
-        self.max_samples = max_samples
-        self.n_draws = n_draws
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_trees: int = 100
+    _: KW_ONLY
+    min_samples_leaf: int = 3
+    max_features: float = 0.5
+    n_points: int = 8
+    max_samples: int | None = None
+    n_draws: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""

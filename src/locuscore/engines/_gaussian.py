@@ -1,5 +1,6 @@
 """Gaussian: two regressors, location and log scale; the template for new engines."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(BaseEstimator):
     """Location and scale of the loss from two regressors; one normal law per row.
 
@@ -29,12 +31,10 @@ class Gaussian(BaseEstimator):
 
     ARCHIVE = Kept("Gaussian", fields=("location_", "scale_"))
 
-    def __init__(
-        self, location: Any = None, scale: Any = None, *, random_state: Any = None
-    ) -> None:
-        self.location = location
-        self.scale = scale
-        self.random_state = random_state
+    location: Any = None
+    scale: Any = None
+    _: KW_ONLY
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit the location, then the log scale of its out-of-fold errors."""

@@ -1,5 +1,6 @@
 """MDN: a mixture density network whose dropout masks are drawn once and kept."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +11,14 @@ from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
-from locuscore.engines._mixture_network import Trained, Training, mixture, train
+from locuscore.engines._mixture_network import Trained, mixture, train
 from locuscore.engines._target import Target
 
 LARGEST_SIGNAL = 10.0  # in standard deviations; beyond it a network says nothing
 HELD_OUT_SHARE = 0.2
 
 
+@dataclass(eq=False, repr=False)
 class MDN(BaseEstimator):
     """Mixture density network with Monte-Carlo dropout; one draw per dropout mask.
 
@@ -53,34 +55,19 @@ class MDN(BaseEstimator):
         holds=(Target, Trained),
     )
 
-    def __init__(
-        self,
-        n_draws: int = 500,
-        *,
-        n_components: int = 5,
-        n_hidden: int = 64,
-        dropout: float = 0.4,
-        transform: str = "identity",
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1e-4,
-        batch_size: int = 128,
-        max_epochs: int = 500,
-        patience: int = 30,
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.n_draws = n_draws
-        self.n_components = n_components
-        self.n_hidden = n_hidden
-        self.dropout = dropout
-        self.transform = transform
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.device = device
-        self.random_state = random_state
+    n_draws: int = 500
+    _: KW_ONLY
+    n_components: int = 5
+    n_hidden: int = 64
+    dropout: float = 0.4
+    transform: str = "identity"
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-4
+    batch_size: int = 128
+    max_epochs: int = 500
+    patience: int = 30
+    device: str = "cpu"
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Train the network on most rows, stop by the rest, and keep the dropout masks."""
@@ -101,25 +88,8 @@ class MDN(BaseEstimator):
         self.masks_ = (units >= self.dropout) / (1.0 - self.dropout)
         n_out = max(1, round(HELD_OUT_SHARE * len(z)))
         self.held_out_rows_ = np.random.default_rng(row_seed).permutation(len(z))[:n_out]
-        how = Training(
-            n_components=self.n_components,
-            dropout=self.dropout,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            batch_size=self.batch_size,
-            # Equal losses leave nothing to learn, and training would only fit noise.
-            max_epochs=self.max_epochs if np.ptp(z) > 0 else 0,
-            patience=self.patience,
-            device=self.device,
-        )
-        self.network_ = train(
-            how,
-            self._standardise(S),
-            self.target_.forward(z),
-            self.masks_,
-            self.held_out_rows_,
-            seed,
-        )
+        signals, losses = self._standardise(S), self.target_.forward(z)
+        self.network_ = train(self, signals, losses, self.masks_, self.held_out_rows_, seed)
         return self
 
     def predict_draws(self, S: FloatArray) -> LossDraws:

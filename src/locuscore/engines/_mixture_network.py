@@ -1,16 +1,18 @@
 """The network behind MDN: one hidden layer with dropout, trained by maximum likelihood."""
 
 import math
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
+
+if TYPE_CHECKING:
+    from locuscore.engines._mdn import MDN
 
 SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
 # Logits and log scales are clipped, so that exp neither overflows nor makes a component vanish.
@@ -18,20 +20,6 @@ LARGEST_LOGIT = 15.0
 LOG_SCALES = (-7.0, 4.0)
 HELD_OUT_PASSES = 20  # masks averaged for the held-out likelihood
 MOST_VALUES, MOST_WEIGHTS = 2**20, 2**26  # of one row, and of all masked networks
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained."""
-
-    n_components: int
-    dropout: float
-    learning_rate: float
-    weight_decay: float
-    batch_size: int
-    max_epochs: int
-    patience: int
-    device: str
 
 
 @dataclass(frozen=True)
@@ -46,12 +34,7 @@ class Trained:
 
 
 def train(
-    how: Training,
-    S: FloatArray,
-    t: FloatArray,
-    masks: FloatArray,
-    held_out: IntArray,
-    seed: int,
+    how: "MDN", S: FloatArray, t: FloatArray, masks: FloatArray, held_out: IntArray, seed: int
 ) -> Trained:
     """Fit on the rows that are not held out; keep the weights with the best held-out likelihood.
 
@@ -70,7 +53,9 @@ def train(
     rest = np.setdiff1d(np.arange(len(t)), held_out)
     rows = torch.as_tensor(rest if len(rest) else held_out)  # a single row plays both parts
     best, best_epoch, history = [part.detach().clone() for part in network], 0, list[float]()
-    for epoch in _track(range(how.max_epochs)):
+    # Equal losses leave nothing to learn, and training would only fit noise.
+    n_epochs = how.max_epochs if np.ptp(t) > 0 else 0
+    for epoch in tracked(range(n_epochs), "Training MDN"):
         for batch in torch.split(rows[torch.randperm(len(rows), generator=random)], how.batch_size):
             kept = torch.rand((len(batch), masks.shape[1]), generator=random) >= how.dropout
             mask = (kept / (1.0 - how.dropout)).to(how.device)
@@ -99,7 +84,7 @@ def train(
 
 
 def _initial(
-    S: FloatArray, t: FloatArray, how: Training, n_hidden: int, random: torch.Generator
+    S: FloatArray, t: FloatArray, how: "MDN", n_hidden: int, random: torch.Generator
 ) -> list[torch.Tensor]:
     """Random weights; the components start at quantiles of the losses."""
 
@@ -135,7 +120,7 @@ def mixture(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weight, location and scale of the components, (rows, masks, components), in numpy."""
     first, first_bias, out, out_bias = weights
-    _check_sizes(first, first_bias, out, out_bias, masks)
+    _check_sizes(weights, masks)
     hidden = np.maximum(S @ first + first_bias, 0.0)
     # A mask on the hidden units is a mask on the rows of the next matrix, so one matrix product
     # serves all masks.
@@ -152,14 +137,9 @@ def mixture(
     return share, location, scale
 
 
-def _check_sizes(
-    first: FloatArray,
-    first_bias: FloatArray,
-    out: FloatArray,
-    out_bias: FloatArray,
-    masks: FloatArray,
-) -> None:
+def _check_sizes(weights: list[FloatArray], masks: FloatArray) -> None:
     """Raise if the parts do not fit together, or if a single row would fill the memory."""
+    first, first_bias, out, out_bias = weights
     n_hidden, n_values = out.shape
     if (first.shape[1:], first_bias.shape, masks.shape[1:]) != ((n_hidden,),) * 3:
         raise ValueError("the layers of a network differ in their hidden units.")
@@ -170,13 +150,3 @@ def _check_sizes(
             f"{len(masks)} draws of {n_values // 3} components from {n_hidden} hidden units are "
             "more than fit into memory."
         )
-
-
-def _track(epochs: Iterable[int]) -> Iterable[int]:
-    """Show a bar while a person is watching, if rich is installed."""
-    if find_spec("rich") is None or sys.stderr is None or not sys.stderr.isatty():
-        return epochs
-    from rich.console import Console  # noqa: PLC0415 - optional
-    from rich.progress import track  # noqa: PLC0415 - optional
-
-    return track(epochs, "Training MDN", console=Console(stderr=True), transient=True)

@@ -1,6 +1,7 @@
 """PyMCBART: the paper's own backend, for fidelity and comparison."""
 
 import sys
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from locuscore.engines._target import Target
 LOG_OFFSET = 0.1  # keeps losses at the mean from ruling the start of the log scale
 
 
+@dataclass(eq=False, repr=False)
 class PyMCBART(BaseEstimator):
     """The paper's loss model: two sums of trees on pymc-bart and a normal likelihood.
 
@@ -43,24 +45,14 @@ class PyMCBART(BaseEstimator):
         Seed of the sampler.
     """
 
-    def __init__(
-        self,
-        n_draws: int = 200,
-        *,
-        n_chains: int = 4,
-        n_samples: int = 2000,
-        n_tune: int = 1000,
-        n_trees: int = 100,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_draws = n_draws
-        self.n_chains = n_chains
-        self.n_samples = n_samples
-        self.n_tune = n_tune
-        self.n_trees = n_trees
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_draws: int = 200
+    _: KW_ONLY
+    n_chains: int = 4
+    n_samples: int = 2000
+    n_tune: int = 1000
+    n_trees: int = 100
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Run the chains on the standardised losses and keep the trees of evenly spaced draws."""

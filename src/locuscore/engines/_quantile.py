@@ -1,6 +1,7 @@
 """QuantileGrid: boosted quantiles of the loss, made monotone."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from locuscore.draws import GridDraws, smallest_scale
 from locuscore.engines._boosting import BoostedTrees
 
 
+@dataclass(eq=False, repr=False)
 class QuantileGrid(BaseEstimator):
     """One boosted regressor per quantile, sorted per row and joined by straight lines.
 
@@ -32,16 +34,10 @@ class QuantileGrid(BaseEstimator):
 
     ARCHIVE = Kept("QuantileGrid", fields=("models_", "levels_"), single=("lowest_", "smallest_"))
 
-    def __init__(
-        self,
-        probabilities: Sequence[float] = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98),
-        model: Any = None,
-        *,
-        random_state: Any = None,
-    ) -> None:
-        self.probabilities = probabilities
-        self.model = model
-        self.random_state = random_state
+    probabilities: Sequence[float] = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
+    model: Any = None
+    _: KW_ONLY
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit one model per quantile."""

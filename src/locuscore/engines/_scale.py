@@ -1,5 +1,6 @@
 """Scale: a mean-loss model times one fixed shape."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from locuscore.draws._scale import SMALLEST_RELATIVE_SCALE
 from locuscore.engines._boosting import BoostedTrees
 
 
+@dataclass(eq=False, repr=False)
 class Scale(BaseEstimator):
     """Mean size of the loss from one regressor, times the shape of its out-of-fold ratios.
 
@@ -34,10 +36,10 @@ class Scale(BaseEstimator):
 
     ARCHIVE = Kept("Scale", fields=("model_", "shape_points_"), single=("unit_", "tail_scale_"))
 
-    def __init__(self, model: Any = None, *, cv: int = 5, random_state: Any = None) -> None:
-        self.model = model
-        self.cv = cv
-        self.random_state = random_state
+    model: Any = None
+    _: KW_ONLY
+    cv: int = 5
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit the mean-loss model and its shape."""

@@ -1,10 +1,9 @@
 """Engine selection: cross-validated CRPS and pinball loss, inside D1."""
 
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from locuscore._laws.calibration import calibrated_level
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
@@ -104,8 +104,8 @@ def select_engine(
     if len(z) > max_rows:
         rows = np.sort(np.random.default_rng(part_seed).permutation(len(z))[:max_rows])
         S, z = S[rows], z[rows]
-    records = []
-    for (name, engine), seed in _watched(list(zip(named.items(), seeds, strict=True))):
+    records, pairs = [], list(zip(named.items(), seeds, strict=True))
+    for (name, engine), seed in tracked(pairs, "comparing engines"):
         start = time.perf_counter()
         record = {"name": name} | _score(seeded(engine, seed), S, z, cv, level, fold_seed)
         records.append(record | {"seconds": time.perf_counter() - start})
@@ -122,6 +122,7 @@ def select_engine(
     return EngineSelection(tuple(records), clone(named[records[0]["name"]], safe=False))
 
 
+@dataclass(eq=False, repr=False)
 class Auto(BaseEstimator):
     """The engine that `select_engine` prefers on D1, fitted on all of D1.
 
@@ -148,33 +149,19 @@ class Auto(BaseEstimator):
 
     ARCHIVE = Kept("Auto", fields=("engine_",))
 
-    def __init__(
-        self,
-        candidates: Sequence[LossEngine] | Mapping[str, LossEngine] | None = None,
-        *,
-        cv: int = 3,
-        alpha: float = 0.1,
-        max_rows: int = 5_000,
-        random_state: Any = None,
-    ) -> None:
-        self.candidates = candidates
-        self.cv = cv
-        self.alpha = alpha
-        self.max_rows = max_rows
-        self.random_state = random_state
+    candidates: Sequence[LossEngine] | Mapping[str, LossEngine] | None = None
+    _: KW_ONLY
+    cv: int = 3
+    alpha: float = 0.1
+    max_rows: int = 5_000
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Select an engine and fit it."""
-        select_seed, engine_seed = spawn_seeds(self.random_state, 2)
-        given = self.candidates
+        seed, engine_seed = spawn_seeds(self.random_state, 2)
+        given = _default_candidates() if self.candidates is None else self.candidates
         self.selection_ = select_engine(
-            _default_candidates() if given is None else given,
-            S,
-            z,
-            cv=self.cv,
-            alpha=self.alpha,
-            max_rows=self.max_rows,
-            random_state=select_seed,
+            given, S, z, cv=self.cv, alpha=self.alpha, max_rows=self.max_rows, random_state=seed
         )
         self.engine_ = seeded(self.selection_.winner, engine_seed).fit(S, z)
         return self
@@ -251,15 +238,3 @@ def _standard_error(values: FloatArray) -> float:
     if len(values) < 2 or not np.isfinite(values).all():
         return float("nan")
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def _watched(items: list[Any]) -> Iterable[Any]:
-    """Show progress on a terminal, if rich is installed."""
-    if not sys.stderr.isatty():
-        return items
-    try:
-        from rich.console import Console  # noqa: PLC0415 - optional
-        from rich.progress import track  # noqa: PLC0415 - optional
-    except ModuleNotFoundError:
-        return items
-    return track(items, "comparing engines", console=Console(stderr=True), transient=True)

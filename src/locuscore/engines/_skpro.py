@@ -1,6 +1,7 @@
 """FromSkpro: any skpro probabilistic regressor as an engine."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from locuscore.draws import NormalDraws, smallest_scale
 from locuscore.engines._skpro_laws import Losses, laws_of
 
 
+@dataclass(eq=False, repr=False)
 class FromSkpro(BaseEstimator):
     """A probabilistic regressor of skpro as a model of the loss; one draw per row.
 
@@ -40,9 +42,9 @@ class FromSkpro(BaseEstimator):
         Seed of every part of the regressor that has none.
     """
 
-    def __init__(self, regressor: Any, *, random_state: Any = None) -> None:
-        self.regressor = regressor
-        self.random_state = random_state
+    regressor: Any
+    _: KW_ONLY
+    random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Fit the regressor on the losses in their own unit."""

@@ -47,22 +47,12 @@ def laws_of(dist: BaseDistribution, losses: Losses) -> LossDraws:
         points = unit * _points(dist)
         top, middle = points[:, 0].max(axis=1), np.median(points[:, 0], axis=1)
         return StepDraws(points, top, np.maximum(top - middle, losses.smallest))
-    return _searched(dist, losses)
-
-
-def _searched(dist: BaseDistribution, losses: Losses) -> "SearchedDraws":
     if type(dist)._cdf is BaseDistribution._cdf:
         raise TypeError(
             f"{type(dist).__name__} has no cdf of its own, and skpro would sample one: choose a "
             "regressor whose distribution has one."
         )
-    ppf = _vectorised_ppf(dist)
-    return SearchedDraws(
-        len(dist),
-        lambda z: _survival(dist, z, losses.unit),
-        None if ppf is None else lambda p: losses.unit * ppf(p),
-        losses,
-    )
+    return SearchedDraws(dist, losses)
 
 
 @dataclass(frozen=True)
@@ -70,19 +60,26 @@ class SearchedDraws(Draws):
     """Laws known by their own survival function, mixed with a power tail; one draw.
 
     ``sf = (1 - TAIL_MASS) * survival + TAIL_MASS * tail``. The tail starts at the law's median; its
-    scale is the distance from there to the upper tenth. Searches start at `quantile`, or, if that
-    is None, from the range of the losses seen.
+    scale is the distance from there to the upper tenth. Searches start at the family's own ppf, or,
+    if it has none, from the range of the losses seen.
     """
 
-    n: int
-    survival: Callable[[FloatArray], FloatArray]
-    quantile: Callable[[FloatArray], FloatArray] | None
+    dist: BaseDistribution
     losses: Losses
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and 1."""
-        return (self.n, 1)
+        return (len(self.dist), 1)
+
+    def survival(self, z: FloatArray) -> FloatArray:
+        """The family's own ``P(Z > z)``; below zero, one on the positive axis may say NaN for 1."""
+        with np.errstate(all="ignore"):
+            place = z / self.losses.unit
+            # The float just below zero must stay below it, or the tail at zero loses its atom.
+            place = np.where((place == 0) & (z < 0), np.nextafter(0.0, -1.0), place)
+            values = np.asarray(_own_survival(self.dist, place), np.float64).reshape(z.shape)
+        return np.clip(np.where(np.isnan(values) & (z <= 0), 1.0, values), 0.0, 1.0)
 
     def sf(self, z: FloatArray) -> FloatArray:
         """``P(Z > z)``."""
@@ -115,14 +112,15 @@ class SearchedDraws(Draws):
         also: FloatArray | None,
     ) -> FloatArray:
         """Upper inverse of a survival function, from a bracket widened until it holds one."""
-        if self.quantile is None:
+        if type(self.dist)._ppf is BaseDistribution._ppf:  # the general one loops over rows
             low, high = (np.full(self.shape, end) for end in (self.losses.low, self.losses.high))
         else:
             inside = np.clip(1.0 - level, CLOSEST_TO_CERTAIN, 1.0 - CLOSEST_TO_CERTAIN)
-            low = high = self.quantile(inside)
+            quantile = np.asarray(self.dist.ppf(inside), np.float64).reshape(self.shape)
+            low = high = self.losses.unit * quantile
         if also is not None:
             low, high = np.minimum(low, also), np.maximum(high, also)
-        # Small first steps, because a start from `quantile` is close; they grow in `_widened`.
+        # Small first steps, because a start from a quantile is close; they grow in `_widened`.
         step = np.maximum(high - low, self.losses.high - self.losses.low) * 1e-6
         low = _widened(lambda z: sf(z) >= level, low, -step)
         high = _widened(lambda z: sf(z) < level, high, step)
@@ -153,23 +151,6 @@ def _points(dist: Empirical) -> FloatArray:
     values = dist.spl.to_numpy(dtype=np.float64)
     m = len(values) // len(dist)
     return np.ascontiguousarray(values.reshape(m, len(dist)).T)[:, None, :]
-
-
-def _vectorised_ppf(dist: BaseDistribution) -> Callable[[FloatArray], FloatArray] | None:
-    """Return the family's own ppf; the general one of skpro loops over rows."""
-    if type(dist)._ppf is BaseDistribution._ppf:
-        return None
-    return lambda p: np.asarray(dist.ppf(p), dtype=np.float64).reshape(p.shape)
-
-
-def _survival(dist: BaseDistribution, z: FloatArray, unit: float) -> FloatArray:
-    """``P(Z > z)``; below zero, families on the positive axis may answer NaN instead of 1."""
-    with np.errstate(all="ignore"):
-        place = z / unit
-        # The float just below zero must stay below it, or the tail at zero loses its atom.
-        place = np.where((place == 0) & (z < 0), np.nextafter(0.0, -1.0), place)
-        values = np.asarray(_own_survival(dist, place), dtype=np.float64).reshape(z.shape)
-    return np.clip(np.where(np.isnan(values) & (z <= 0), 1.0, values), 0.0, 1.0)
 
 
 def _own_survival(dist: BaseDistribution, place: FloatArray) -> Any:

@@ -12,33 +12,16 @@ import numpy as np
 
 from locuscore._shared.tree_links import check_links
 
-# Lists with one entry per node, and below lists of nodes.
-NODE_LISTS = {
-    "category_list_begin",
-    "category_list_end",
-    "leaf_value",
-    "leaf_vector_begin",
-    "leaf_vector_end",
-    "left",
-    "node_deleted",
-    "node_type",
-    "parent",
-    "right",
-    "split_index",
-    "threshold",
-}
+# Lists with one entry per node: numbers, and places in lists that are empty here.
+FLOATS = {"leaf_value", "threshold"}
+WHOLE = {"left", "node_deleted", "node_type", "parent", "right", "split_index"}
+PLACES = {"category_list_begin", "category_list_end", "leaf_vector_begin", "leaf_vector_end"}
+NODE_LISTS = FLOATS | WHOLE | PLACES
 LISTS_OF_NODES = {"deleted_nodes", "internal_nodes", "leaf_parents", "leaves"}
 EMPTY_LISTS = {"category_list", "leaf_vector"}  # no splits on categories, one number in a leaf
-TREE_KEYS = {
-    *NODE_LISTS,
-    *LISTS_OF_NODES,
-    *EMPTY_LISTS,
-    "has_categorical_split",
-    "is_log_scale",
-    "num_deleted_nodes",
-    "num_nodes",
-    "output_dimension",
-}
+FLAGS = {"has_categorical_split", "is_log_scale"}
+COUNTS = {"num_deleted_nodes", "num_nodes", "output_dimension"}
+TREE_KEYS = NODE_LISTS | LISTS_OF_NODES | EMPTY_LISTS | FLAGS | COUNTS
 
 
 def canonical_stochtree(text: str, n_trees: int, is_exponentiated: bool, n_features: int) -> str:
@@ -110,11 +93,10 @@ def _check_trees(trees: Sequence[Mapping[str, Any]], n_features: int) -> None:
         int(ends[-1]) + 1,
         n_features,
     )
-    nothing = ("category_list_begin", "category_list_end", "leaf_vector_begin", "leaf_vector_end")
     lists = {key: np.repeat(sizes, [len(tree[key]) for tree in trees]) for key in LISTS_OF_NODES}
     is_right = (
         np.array_equal(flat["node_type"], splits)
-        and not any(flat[key].any() for key in nothing)
+        and not any(flat[key].any() for key in PLACES)
         and np.all((flat["parent"] >= -1) & (flat["parent"] < size))
         and all(np.all((flat[key] >= 0) & (flat[key] < lists[key])) for key in LISTS_OF_NODES)
     )
@@ -125,7 +107,7 @@ def _check_trees(trees: Sequence[Mapping[str, Any]], n_features: int) -> None:
 def _numbers(trees: Sequence[Mapping[str, Any]], key: str) -> np.ndarray:
     """All numbers of one name, of one type that is right."""
     values = np.array([value for tree in trees for value in tree[key]])
-    kinds = {"leaf_value": "fi", "threshold": "fi", "node_deleted": "b"}.get(key, "i")
+    kinds = "fi" if key in FLOATS else "b" if key == "node_deleted" else "i"
     if len(values) and (values.ndim != 1 or values.dtype.kind not in kinds):
         raise ValueError(f"the {key} of a tree holds something else than it should")
     return values if len(values) else np.zeros(0, dtype=np.int64)

@@ -1,5 +1,6 @@
 """Losses on the scale a model sees: transformed, centred and divided by their spread."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,30 +11,22 @@ from locuscore._shared.kept import Kept
 from locuscore.draws import MixtureDraws, NormalDraws, TransformedDraws, smallest_scale
 
 
-def _log(x: FloatArray) -> FloatArray:
-    return np.copysign(np.log1p(np.abs(x)), x)
+def _odd(function: np.ufunc) -> Callable[[FloatArray], FloatArray]:
+    """Continue a function of positive numbers to the whole line, odd about zero."""
 
+    def continued(x: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):  # beyond the largest float a bound is infinite
+            return np.copysign(function(np.abs(x)), x)
 
-def _exp(t: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):  # beyond the largest float a bound is infinite
-        return np.copysign(np.expm1(np.abs(t)), t)
-
-
-def _root(x: FloatArray) -> FloatArray:
-    return np.copysign(np.sqrt(np.abs(x)), x)
-
-
-def _square(t: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        return np.copysign(t * t, t)
-
-
-def _same(x: FloatArray) -> FloatArray:
-    return x
+    return continued
 
 
 # Increasing on the whole line, so a loss may be negative; the back-transformation is exact.
-TRANSFORMS = {"identity": (_same, _same), "log": (_log, _exp), "sqrt": (_root, _square)}
+TRANSFORMS: dict[str, tuple[Callable[[FloatArray], FloatArray], ...]] = {
+    "identity": (np.asarray, np.asarray),
+    "log": (_odd(np.log1p), _odd(np.expm1)),
+    "sqrt": (_odd(np.sqrt), _odd(np.square)),
+}
 
 
 @dataclass(frozen=True)
