@@ -70,8 +70,8 @@ def report(
     if summary is not None:
         check_output(summary, output, *inputs)
     scorer = reading.load(archive, loss)
-    target = known_target(scorer, target) if losses is None else None
-    rows = LabelledRows.open(scorer, data, target, losses, groups)
+    label = known_target(scorer, target) if losses is None else losses
+    rows = LabelledRows.open(scorer, data, label, losses is not None, groups)
     started = time.perf_counter()
     with terminal.working("sampling"):
         pilot = rows.pilot(seed)
@@ -110,31 +110,30 @@ class LabelledRows:
     path: Path
     source: Source
     features: list[str]
-    target: str | None
-    losses: str | None
+    label: str
+    is_loss: bool
     groups: str | None
 
     @classmethod
     def open(
-        cls, scorer: Scorer, path: Path, target: str | None, losses: str | None, groups: str | None
+        cls, scorer: Scorer, path: Path, label: str, is_loss: bool, groups: str | None
     ) -> "LabelledRows":
         """Find the columns."""
         types = csv_types(scorer)
-        label = target or losses or ""
         if types is not None:
-            is_number = losses is not None or scorer.locus.loss_.reads == "numbers"
+            is_number = is_loss or scorer.locus.loss_.reads == "numbers"
             types = {**types, label: pa.float64() if is_number else None}
         source = open_table(path, types)
         missing_columns(path, [label, *([] if groups is None else [groups])], source.names)
         others = {label, groups} if scorer.schema.kind == "array" else {label}
         features = feature_columns(scorer, path, [n for n in source.names if n not in others])
-        return cls(path, source, features, target, losses, groups)
+        return cls(path, source, features, label, is_loss, groups)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        extra = [name for name in (self.target, self.losses, self.groups) if name is not None]
-        return list(dict.fromkeys([*self.features, *extra]))
+        groups = [] if self.groups is None else [self.groups]
+        return list(dict.fromkeys([*self.features, self.label, *groups]))
 
     def pilot(self, seed: int) -> Batch:
         """A uniform sample of the whole file."""
@@ -150,12 +149,11 @@ class LabelledRows:
             advance(table.num_rows)
 
     def _batch(self, table: Any) -> Batch:
-        label = self.target or self.losses or ""
-        check_target(table.column(label), label)
-        values = table.column(label).to_pandas().to_numpy()
+        check_target(table.column(self.label), self.label)
+        values = table.column(self.label).to_pandas().to_numpy()
         groups = None if self.groups is None else table.column(self.groups).to_pandas().to_numpy()
         X = table.select(self.features)
-        return Batch(X, values, groups=groups) if self.target else Batch(X, None, values, groups)
+        return Batch(X, None, values, groups) if self.is_loss else Batch(X, values, groups=groups)
 
 
 def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:
