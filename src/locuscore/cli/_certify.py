@@ -40,8 +40,9 @@ def certify(
     target = known_target(scorer, target)
     types = csv_types(scorer)
     types = None if types is None else {**types, target: None}
-    names = feature_columns(scorer, data, [n for n in open_table(data).names if n != target])
-    _, sample = read_labelled(terminal, data, target, max_rows, seed, wanted=names, types=types)
+    source = open_table(data, types)
+    names = feature_columns(scorer, data, [n for n in source.names if n != target])
+    sample = read_labelled(terminal, source, [*names, target], [target], max_rows, seed)
     X, y = split_target(sample, names, target)
     X = scorer.schema.conform(X)
     of = {

@@ -25,7 +25,7 @@ from locuscore.cli._option_values import (
 )
 from locuscore.cli._options import Rule
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
-from locuscore.cli._tables import file_format, open_table
+from locuscore.cli._tables import Source, file_format, open_table
 from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
 
@@ -124,8 +124,11 @@ def fit(
     check_alpha(alphas)
     key = chosen_key(key_file)
     g = model.chosen() if prediction is None else prediction_column(prediction)
-    names, sample = read_labelled(
-        terminal, data, target, max_rows, seed, predictor=g, wanted=feature, dropped=drop
+    source = open_table(data)
+    predictions = [str(g.name)] if isinstance(g, type(prediction_column(""))) else []
+    names = _features(source, target, g, predictions, feature, drop or [])
+    sample = read_labelled(
+        terminal, source, [*names, target], [target, *predictions], max_rows, seed
     )
     if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns
         warn_of_ids_and_times(sample.rows, [name for name in names if name != prediction])
@@ -137,56 +140,46 @@ def fit(
 
 def read_labelled(
     terminal: Terminal,
-    path: Path,
-    target: str,
+    source: Source,
+    names: Sequence[str],
+    whole: Sequence[str],
     most: int,
     seed: int,
-    *,
-    predictor: Any = None,
-    wanted: Sequence[str] | None = None,
-    dropped: Sequence[str] | None = None,
-    types: dict[str, Any] | None = None,
-) -> tuple[list[str], Sample]:
-    """Names of the features, and a sample of rows with them and the target."""
-    source = open_table(path, types)
-    names = _features(path, source.names, target, predictor, wanted, dropped)
-    missing_columns(path, [*names, target], source.names)
+) -> Sample:
+    """Return a sample of rows with these columns.
+
+    A CSV reader takes whole numbers for fractions; in the columns `whole` they are integers again.
+    """
+    missing_columns(source.path, names, source.names)
     with terminal.working("reading"):
-        sample = sample_rows(source.batches([*names, target]), most, seed)
+        sample = sample_rows(source.batches(names), most, seed)
     if not sample.n_read:
-        raise ValueError(f"{path} has no rows.")
+        raise ValueError(f"{source.path} has no rows.")
     if sample.n_dropped:
         terminal.note(sample.note)
-    if file_format(path) == "csv":
-        exact = [target, *([predictor.name] if _is_column(predictor) else [])]
-        for name in exact:
-            j = sample.rows.schema.get_field_index(name)
-            whole = whole_numbers(sample.rows.column(j))
-            sample = Sample(sample.rows.set_column(j, name, whole), sample.n_read)
-    return names, sample
-
-
-def _is_column(predictor: Any) -> bool:
-    return isinstance(predictor, type(prediction_column("")))
+    rows = sample.rows
+    for name in whole if file_format(source.path) == "csv" else ():
+        j = rows.schema.get_field_index(name)
+        rows = rows.set_column(j, name, whole_numbers(rows.column(j)))
+    return Sample(rows, sample.n_read)
 
 
 def _features(
-    path: Path,
-    found: list[str],
+    source: Source,
     target: str,
-    predictor: Any,
+    g: Any,
+    predictions: Sequence[str],
     wanted: Sequence[str] | None,
-    dropped: Sequence[str] | None,
+    dropped: Sequence[str],
 ) -> list[str]:
-    missing_columns(path, [target, *(dropped or [])], found)
-    own = [str(name) for name in getattr(predictor, "feature_names_in_", [])]
-    names = list(wanted or own or [name for name in found if name != target])
-    names = [name for name in names if name not in (dropped or [])]
-    if _is_column(predictor) and predictor.name not in names:
-        names.append(predictor.name)
+    missing_columns(source.path, [target, *dropped], source.names)
+    own = [str(name) for name in getattr(g, "feature_names_in_", [])]
+    names = wanted or own or [name for name in source.names if name != target]
+    names = [name for name in names if name not in dropped]
+    names += [name for name in predictions if name not in names]
     if target in names:
         raise ValueError(f"the target {target} cannot be a feature or the prediction as well.")
-    n_wanted = getattr(predictor, "n_features_in_", len(names))
+    n_wanted = getattr(g, "n_features_in_", len(names))
     if n_wanted != len(names):
         raise ValueError(
             f"the predictor takes {n_wanted} columns, but {len(names)} are left: "

@@ -1,7 +1,7 @@
 """What the options of a command mean: a loss, an engine, a predictor, a file to write."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -127,7 +127,7 @@ def check_file(path: Path) -> None:
         raise FileNotFoundError(f"there is no file {path}.")
 
 
-def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
+def missing_columns(path: Path, wanted: Sequence[str], found: Sequence[str]) -> None:
     """Raise if a file has not all the columns that are needed."""
     missing = [name for name in wanted if name not in found]
     if missing:
