@@ -1,6 +1,7 @@
 """``locuscore fit``: labelled rows in, an archive out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,196 +12,174 @@ from rich.console import Console
 
 from locuscore import FlagRule, Locus, Scorer, prediction_column
 from locuscore._shared.checks import check_alpha, check_between
+from locuscore.cli import _options as options
 from locuscore.cli._exit_codes import NOTHING_ACCEPTED
 from locuscore.cli._id_columns import warn_of_ids_and_times
 from locuscore.cli._option_values import (
+    PredictorOptions,
     check_output,
     chosen_engine,
     chosen_key,
     chosen_loss,
-    chosen_predictor,
     missing_columns,
 )
-from locuscore.cli._options import (
-    ETA,
-    MAX_ROWS,
-    TAU,
-    AllowEmpty,
-    Alphas,
-    CalibrationSize,
-    Data,
-    Debug,
-    Delta,
-    Drop,
-    EngineName,
-    Feature,
-    Json,
-    KeyFile,
-    LossName,
-    MaxRows,
-    NewArchive,
-    NoRows,
-    Prediction,
-    Predictor,
-    Quiet,
-    Rule,
-    RuleName,
-    Seed,
-    Starts,
-    Target,
-    Trust,
-    TrustPickle,
-)
+from locuscore.cli._options import Rule
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
-from locuscore.cli._tables import file_format, open_table
+from locuscore.cli._tables import Source, file_format, open_table
 from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
 
+@dataclass(frozen=True)
+class RuleOptions:
+    """Which rule is made from the rows of fit."""
+
+    rule: options.RuleName = None
+    tau: Annotated[float | None, options.TAU] = None
+    eta: Annotated[float | None, options.ETA] = None
+    delta: options.Delta = 0.1
+    starts: options.Starts = None
+    allow_empty: options.AllowEmpty = False
+
+    def check(self) -> None:
+        """Raise unless all is there that the rule needs, and nothing else."""
+        check_between(self.delta, "delta")
+        chosen = self.rule or (Rule.NONE if self.tau is None else Rule.TAU)
+        is_certified = chosen is Rule.CERTIFY
+        faults = {
+            f"--rule {chosen} needs --tau.": chosen is not Rule.NONE and self.tau is None,
+            "--rule none has no use for --tau.": chosen is Rule.NONE and self.tau is not None,
+            "--rule certify and --eta belong together.": is_certified != (self.eta is not None),
+            "--starts is for --rule certify.": self.starts and not is_certified,
+            "--allow-empty is for --rule certify.": self.allow_empty and not is_certified,
+        }
+        for sentence, is_wrong in faults.items():
+            if is_wrong:
+                raise typer.BadParameter(sentence)
+        if self.eta is not None:
+            check_between(self.eta, "eta")
+
+    def make(self, locus: Locus, alpha: float) -> FlagRule | None:
+        """Return the rule that was checked."""
+        if self.tau is None:
+            return None
+        if self.eta is None:
+            return locus.tau_rule(self.tau, alpha)
+        return locus.certify(self.tau, self.eta, self.delta, starts=self.starts)
+
+
+@dataclass(frozen=True)
+class SavingOptions:
+    """Where an archive goes, and what it keeps."""
+
+    output: options.NewArchive
+    allow_empty: options.AllowEmpty = False
+    no_rows: options.NoRows = False
+
+    def save(self, terminal: Terminal, scorer: Scorer, sample: Sample, key: bytes | None) -> None:
+        """Write an archive, and say what was fitted, what it guarantees and where it is.
+
+        A certificate that accepts nothing is written only if that is allowed.
+        """
+        rule = scorer.rule
+        if rule is not None and rule.threshold == -np.inf and not self.allow_empty:
+            _show(terminal, scorer, None, sample)
+            terminal.error(
+                f"the certificate accepts nothing, so {self.output} was not written; "
+                "--allow-empty writes it all the same."
+            )
+            raise typer.Exit(NOTHING_ACCEPTED)
+        scorer.save(self.output, key=key, keep_rows=not self.no_rows)
+        _show(terminal, scorer, self.output, sample)
+
+
 def fit(
-    data: Data,
-    target: Target,
-    output: NewArchive,
-    prediction: Prediction = None,
-    predictor: Predictor = None,
-    trust: Trust = None,
-    trust_pickle: TrustPickle = False,
-    feature: Feature = None,
-    drop: Drop = None,
-    loss: LossName = None,
-    engine: EngineName = "Forest",
-    calibration_size: CalibrationSize = None,
-    alpha: Alphas = None,
-    rule: RuleName = None,
-    tau: Annotated[float | None, TAU] = None,
-    eta: Annotated[float | None, ETA] = None,
-    delta: Delta = 0.1,
-    starts: Starts = None,
-    allow_empty: AllowEmpty = False,
-    max_rows: MaxRows = MAX_ROWS,
-    seed: Seed = 0,
-    key_file: KeyFile = None,
-    no_rows: NoRows = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    data: options.Data,
+    target: options.Target,
+    prediction: options.Prediction = None,
+    model: PredictorOptions,
+    feature: options.Feature = None,
+    drop: options.Drop = None,
+    loss: options.LossName = None,
+    engine: options.EngineName = "Forest",
+    calibration_size: options.CalibrationSize = None,
+    alpha: options.Alphas = None,
+    rule: RuleOptions,
+    saving: SavingOptions,
+    max_rows: options.MaxRows = options.MAX_ROWS,
+    seed: options.Seed = 0,
+    key_file: options.KeyFile = None,
+    terminal: Terminal,
 ) -> None:
     """Model and calibrate the loss of a predictor; write an archive, print its guarantee.
 
     The rows must be labelled, like those to come, and unseen by the predictor.
     """
-    terminal = Terminal(as_json, quiet)
-    check_output(output, data, predictor, key_file)
-    if (prediction is None) == (predictor is None):
+    check_output(saving.output, data, model.predictor, key_file)
+    if (prediction is None) == (model.predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
     settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
-    chosen, alphas = _check_rule(rule, tau, eta, delta), alpha or [0.1]
-    _check_for_certificate(chosen, starts, allow_empty)
+    alphas = alpha or [0.1]
+    rule.check()
     check_alpha(alphas)
     key = chosen_key(key_file)
-    g = chosen_predictor(predictor, trust, trust_pickle)
-    if prediction is not None:
-        g = prediction_column(prediction)
-    with terminal.working("reading"):
-        names, sample = read_labelled(data, target, g, feature, drop, max_rows, seed)
-    if sample.n_dropped:
-        terminal.note(sample.note)
+    g = model.chosen() if prediction is None else prediction_column(prediction)
+    source = open_table(data)
+    predictions = [str(g.name)] if isinstance(g, type(prediction_column(""))) else []
+    names = _features(source, target, g, predictions, feature, drop or [])
+    sample = read_labelled(
+        terminal, source, [*names, target], [target, *predictions], max_rows, seed
+    )
     if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns
         warn_of_ids_and_times(sample.rows, [name for name in names if name != prediction])
     X, y = split_target(sample, names, target)
     with terminal.working(f"fitting on {len(y):,} rows"):
         locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
-    made = _make_rule(locus, chosen, alphas[0], tau, eta, delta, starts)
-    scorer = Scorer(locus, made, alphas)
-    save_and_show(
-        terminal, scorer, output, sample, key=key, keep_rows=not no_rows, allow_empty=allow_empty
-    )
-
-
-def _check_rule(rule: Rule | None, tau: float | None, eta: float | None, delta: float) -> Rule:
-    """Return the rule that is meant; what it needs must be there, and nothing else."""
-    check_between(delta, "delta")
-    chosen = rule or (Rule.NONE if tau is None else Rule.TAU)
-    if chosen is not Rule.NONE and tau is None:
-        raise typer.BadParameter(f"--rule {chosen} needs --tau.")
-    if chosen is Rule.NONE and tau is not None:
-        raise typer.BadParameter("--rule none has no use for --tau.")
-    if (chosen is Rule.CERTIFY) != (eta is not None):
-        raise typer.BadParameter("--rule certify and --eta belong together.")
-    if eta is not None:
-        check_between(eta, "eta")
-    return chosen
-
-
-def _check_for_certificate(rule: Rule, starts: Sequence[float] | None, allow_empty: bool) -> None:
-    for name, given in (("--starts", starts), ("--allow-empty", allow_empty)):
-        if given and rule is not Rule.CERTIFY:
-            raise typer.BadParameter(f"{name} is for --rule certify.")
-
-
-def _make_rule(
-    locus: Locus,
-    rule: Rule,
-    alpha: float,
-    tau: float | None,
-    eta: float | None,
-    delta: float,
-    starts: Sequence[float] | None,
-) -> FlagRule | None:
-    if tau is None:
-        return None
-    if rule is Rule.TAU:
-        return locus.tau_rule(tau, alpha)
-    assert eta is not None
-    return locus.certify(tau, eta, delta, starts=starts)
+    saving.save(terminal, Scorer(locus, rule.make(locus, alphas[0]), alphas), sample, key)
 
 
 def read_labelled(
-    path: Path,
-    target: str,
-    predictor: Any,
-    wanted: Sequence[str] | None,
-    dropped: Sequence[str] | None,
+    terminal: Terminal,
+    source: Source,
+    names: Sequence[str],
+    whole: Sequence[str],
     most: int,
     seed: int,
-    types: dict[str, Any] | None = None,
-) -> tuple[list[str], Sample]:
-    """Names of the features, and a sample of rows with them and the target."""
-    source = open_table(path, types)
-    names = _features(path, source.names, target, predictor, wanted, dropped)
-    missing_columns(path, [*names, target], source.names)
-    sample = sample_rows(source.batches([*names, target]), most, seed)
+) -> Sample:
+    """Return a sample of rows with these columns.
+
+    A CSV reader takes whole numbers for fractions; in the columns `whole` they are integers again.
+    """
+    missing_columns(source.path, names, source.names)
+    with terminal.working("reading"):
+        sample = sample_rows(source.batches(names), most, seed)
     if not sample.n_read:
-        raise ValueError(f"{path} has no rows.")
-    if file_format(path) == "csv":
-        exact = [target, *([predictor.name] if _is_column(predictor) else [])]
-        for name in exact:
-            j = sample.rows.schema.get_field_index(name)
-            whole = whole_numbers(sample.rows.column(j))
-            sample = Sample(sample.rows.set_column(j, name, whole), sample.n_read)
-    return names, sample
-
-
-def _is_column(predictor: Any) -> bool:
-    return isinstance(predictor, type(prediction_column("")))
+        raise ValueError(f"{source.path} has no rows.")
+    if sample.n_dropped:
+        terminal.note(sample.note)
+    rows = sample.rows
+    for name in whole if file_format(source.path) == "csv" else ():
+        j = rows.schema.get_field_index(name)
+        rows = rows.set_column(j, name, whole_numbers(rows.column(j)))
+    return Sample(rows, sample.n_read)
 
 
 def _features(
-    path: Path,
-    found: list[str],
+    source: Source,
     target: str,
-    predictor: Any,
+    g: Any,
+    predictions: Sequence[str],
     wanted: Sequence[str] | None,
-    dropped: Sequence[str] | None,
+    dropped: Sequence[str],
 ) -> list[str]:
-    missing_columns(path, [target, *(dropped or [])], found)
-    own = [str(name) for name in getattr(predictor, "feature_names_in_", [])]
-    names = list(wanted or own or [name for name in found if name != target])
-    names = [name for name in names if name not in (dropped or [])]
-    if _is_column(predictor) and predictor.name not in names:
-        names.append(predictor.name)
+    missing_columns(source.path, [target, *dropped], source.names)
+    own = [str(name) for name in getattr(g, "feature_names_in_", [])]
+    names = wanted or own or [name for name in source.names if name != target]
+    names = [name for name in names if name not in dropped]
+    names += [name for name in predictions if name not in names]
     if target in names:
         raise ValueError(f"the target {target} cannot be a feature or the prediction as well.")
-    n_wanted = getattr(predictor, "n_features_in_", len(names))
+    n_wanted = getattr(g, "n_features_in_", len(names))
     if n_wanted != len(names):
         raise ValueError(
             f"the predictor takes {n_wanted} columns, but {len(names)} are left: "
@@ -231,34 +210,6 @@ def check_target(y: Any, name: str) -> None:
     )
     if missing:
         raise ValueError(f"the target {name} is missing in {missing:,} rows; remove them first.")
-
-
-def save_and_show(
-    terminal: Terminal,
-    scorer: Scorer,
-    output: Path,
-    sample: Sample,
-    *,
-    key: bytes | None,
-    keep_rows: bool,
-    allow_empty: bool,
-) -> None:
-    """Write an archive, and say what was fitted, what it guarantees and where it is.
-
-    A certificate that accepts nothing is written only if that is allowed.
-    """
-    rule = scorer.rule
-    accepts_nothing = rule is not None and rule.threshold == -np.inf
-    if not accepts_nothing or allow_empty:
-        scorer.save(output, key=key, keep_rows=keep_rows)
-        _show(terminal, scorer, output, sample)
-        return
-    _show(terminal, scorer, None, sample)
-    terminal.error(
-        f"the certificate accepts nothing, so {output} was not written; --allow-empty writes it "
-        "all the same."
-    )
-    raise typer.Exit(NOTHING_ACCEPTED)
 
 
 def _show(terminal: Terminal, scorer: Scorer, output: Path | None, sample: Sample) -> None:

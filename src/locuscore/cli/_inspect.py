@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 
 from locuscore import inspect_archive
-from locuscore.cli._option_values import chosen_key
-from locuscore.cli._options import Archive, Debug, Json, KeyFile, Quiet
+from locuscore.cli._option_values import check_file, chosen_key
+from locuscore.cli._options import Archive, KeyFile
 from locuscore.cli._terminal import Terminal, print_card, size_text, two_columns
 
 MOST_FEATURES = 30
@@ -16,19 +16,12 @@ NOT_CHECKED = "there is one, which cannot be checked without its key"
 NO_FORGERY = "the digests guard against damage, not against forgery"
 
 
-def inspect(
-    archive: Archive,
-    key_file: KeyFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+def inspect(*, archive: Archive, key_file: KeyFile = None, terminal: Terminal) -> None:
     """Show what an archive says it holds and guarantees, without building any of it.
 
     Each member is compared with its digest, and with a key the signature is checked.
     """
-    if not archive.is_file():
-        raise FileNotFoundError(f"there is no file {archive}.")
+    check_file(archive)
     facts = inspect_archive(archive, key=chosen_key(key_file))
 
     def draw(console: Console) -> None:
@@ -36,7 +29,7 @@ def inspect(
         console.print()
         console.print(two_columns(_entries(facts)))
 
-    Terminal(as_json, quiet).show(facts, draw)
+    terminal.show(facts, draw)
 
 
 def _signature(facts: Mapping[str, Any]) -> str:

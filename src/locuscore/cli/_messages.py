@@ -8,24 +8,26 @@ from functools import wraps
 from typing import Any
 
 from locuscore.cli._exit_codes import FAILED, WRONG_USAGE
+from locuscore.cli._groups import with_groups
 from locuscore.cli._terminal import printable
 
 SAY_WHAT_THEY_ARE = (ValueError, TypeError, OSError, RuntimeError, ImportError)
 
 
 def reported(command: Callable[..., None]) -> Callable[..., None]:
-    """Print a command's warnings, and what its own options say of its errors.
+    """Expand a command's groups, print its warnings and what its options say of its errors.
 
     ``--quiet`` hides warnings and ``--debug`` shows the traceback of an error. An interrupted
     command says what it leaves behind, which Typer would drop.
     """
+    flat = with_groups(command)
 
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
+    @wraps(flat)
+    def run(**options: Any) -> None:
         with warnings.catch_warnings():
             _print_warnings(hidden=options["quiet"])
             try:
-                command(*arguments, **options)
+                flat(**options)
             except KeyboardInterrupt as error:
                 sys.stderr.writelines(f"{note}\n" for note in getattr(error, "__notes__", ()))
                 raise

@@ -1,6 +1,9 @@
 """What the options of a command mean: a loss, an engine, a predictor, a file to write."""
 
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import typer
 
 from locuscore import Scorer, engines, load_predictor, pinball
 from locuscore._shared.checks import check_key
+from locuscore.cli import _options as options
 from locuscore.cli._options import ENGINES, LOSSES, NAMED_LOSSES
 
 
@@ -37,15 +41,6 @@ def chosen_engine(text: str) -> Any:
         raise typer.BadParameter(message, param_hint="--engine")
     name = named[text.lower()]
     return name if name == "auto" else getattr(engines, name)()
-
-
-def chosen_predictor(text: str | None, trust: list[str] | None, trust_pickle: bool) -> Any:
-    """Return the predictor that a text names, or None."""
-    if text is None:
-        return None
-    if ":" in text and not Path(text).exists():
-        return imported_object(text)
-    return load_predictor(text, trusted=trust or (), trust_pickle=trust_pickle)
 
 
 def imported_object(place: str) -> Any:
@@ -79,35 +74,60 @@ def chosen_key(path: Path | None) -> bytes | None:
     return key
 
 
-def chosen_classes(names: list[str] | None) -> tuple[Any, ...]:
-    """Return the classes that texts ``module:name`` name."""
-    return tuple(imported_object(name) for name in names or ())
+@dataclass(frozen=True)
+class PredictorOptions:
+    """Where the predictor is."""
+
+    predictor: options.Predictor = None
+    trust: options.Trust = None
+    trust_pickle: options.TrustPickle = False
+
+    def chosen(self) -> Any:
+        """Return the predictor that is named, or None."""
+        text = self.predictor
+        if text is None:
+            return None
+        if ":" in text and not Path(text).exists():
+            return imported_object(text)
+        return load_predictor(text, trusted=self.trust or (), trust_pickle=self.trust_pickle)
 
 
-def load_scorer(
-    path: Path,
-    predictor: Any,
-    trust: list[str] | None,
-    loss: Any = None,
-    key: bytes | None = None,
-    allow_another_predictor: bool = False,
-    classes: list[str] | None = None,
-) -> Scorer:
-    """Read an archive, with a predictor from elsewhere if one is given."""
+@dataclass(frozen=True)
+class ArchiveOptions(PredictorOptions):
+    """How an archive is read, with a predictor from elsewhere if one is given."""
+
+    allow_another_predictor: options.AllowAnotherPredictor = False
+    classes: options.OwnClasses = None
+    key_file: options.KeyFile = None
+
+    @cached_property
+    def key(self) -> bytes | None:
+        """The key that archives are signed with, if one is given."""
+        return chosen_key(self.key_file)
+
+    def loader(self) -> Callable[..., Scorer]:
+        """Return `Scorer.load` with all that is chosen but the key."""
+        return partial(
+            Scorer.load,
+            predictor=self.chosen(),
+            trusted=tuple(self.trust or ()),
+            classes=tuple(imported_object(name) for name in self.classes or ()),
+            allow_another_predictor=self.allow_another_predictor,
+        )
+
+    def load(self, path: Path, loss: str | None = None) -> Scorer:
+        """Read an archive."""
+        check_file(path)
+        return self.loader()(path, loss=chosen_loss(loss), key=self.key)
+
+
+def check_file(path: Path) -> None:
+    """Raise if there is no such file."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
-    return Scorer.load(
-        path,
-        predictor,
-        loss=loss,
-        trusted=trust or (),
-        classes=chosen_classes(classes),
-        key=key,
-        allow_another_predictor=allow_another_predictor,
-    )
 
 
-def missing_columns(path: Path, wanted: list[str], found: list[str]) -> None:
+def missing_columns(path: Path, wanted: Sequence[str], found: Sequence[str]) -> None:
     """Raise if a file has not all the columns that are needed."""
     missing = [name for name in wanted if name not in found]
     if missing:

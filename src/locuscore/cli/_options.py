@@ -39,228 +39,178 @@ PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", 
 
 
 def option(
-    *names: str, panel: str | None = None, metavar: str = "X", least: int | None = None, text: str
+    names: str, metavar: str, text: str, panel: str | None = None, *, least: int | None = None
 ) -> Any:
-    """Return an option with a short help text; `metavar` is "" for a switch."""
-    return typer.Option(*names, metavar=metavar, min=least, help=text, rich_help_panel=panel)
+    """Return an option with its names, such as ``--seed`` or ``--target -t``, and a help text."""
+    return typer.Option(
+        *names.split(), metavar=metavar, min=least, help=text, rich_help_panel=panel
+    )
 
 
-Json = Annotated[bool, option("--json", metavar="", panel=OUTPUT, text="Print one JSON object.")]
-Quiet = Annotated[
-    bool, option("--quiet", "-q", metavar="", panel=OUTPUT, text="Print errors only.")
-]
-Debug = Annotated[
-    bool, option("--debug", metavar="", panel=OUTPUT, text="Show the traceback of an error.")
-]
-Predictor = Annotated[
-    str | None,
-    option(
-        "--predictor",
-        "-p",
-        panel=PREDICTOR,
-        metavar="MODEL",
-        text="A .skops, .onnx or .joblib file, or module:object.",
-    ),
-]
-Trust = Annotated[
-    list[str] | None,
-    option(
-        "--trust",
-        panel=PREDICTOR,
-        metavar="TYPE",
-        text="A further type that a skops file may hold. Repeatable.",
-    ),
-]
-TrustPickle = Annotated[
-    bool,
-    option(
-        "--trust-pickle",
-        panel=PREDICTOR,
-        metavar="",
-        text="Read a .joblib file, which runs the code in it.",
-    ),
-]
-OwnClasses = Annotated[
-    list[str] | None,
-    option(
-        "--class",
-        panel=MODEL,
-        metavar="MODULE:NAME",
-        text="A class of your own that the archive holds, such as an engine. Repeatable.",
-    ),
-]
-MaxRows = Annotated[
-    int,
-    option(
-        "--max-rows",
-        metavar="N",
-        least=2,
-        text="Use at most this many rows of the file, a random sample.",
-    ),
-]
-Seed = Annotated[int, option("--seed", metavar="N", text="Seed of all that is random.")]
-Target = Annotated[str, option("--target", "-t", metavar="COLUMN", text="Column of true values.")]
-TargetAgain = Annotated[
-    str | None,
-    option("--target", "-t", metavar="COLUMN", text="Column of true values; by default as in fit."),
-]
-Archive = Annotated[
-    Path, typer.Argument(metavar="ARCHIVE", show_default=False, help="A file written by fit.")
-]
-AllowAnotherPredictor = Annotated[
-    bool,
-    option(
-        "--allow-another-predictor",
-        panel=PREDICTOR,
-        metavar="",
-        text="Accept a predictor that answers differently than in fit; nothing is guaranteed then.",
-    ),
-]
-AllowUsedRows = Annotated[
-    bool,
-    option(
-        "--allow-rows-used-in-fit",
-        metavar="",
-        text="Accept rows that were used to fit; nothing is proven then.",
-    ),
-]
-NoRows = Annotated[
-    bool,
-    option(
-        "--no-rows",
-        panel=OUTPUT,
-        metavar="",
-        text="Keep no digests and no rows of fit in the archive.",
-    ),
-]
+def switch(names: str, text: str, panel: str | None = None) -> Any:
+    """Return an option without a value."""
+    return option(names, "", text, panel)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument that must be given."""
+    return typer.Argument(metavar=metavar, show_default=False, help=text)
+
+
+Json = Annotated[bool, switch("--json", "Print one JSON object.", OUTPUT)]
+Quiet = Annotated[bool, switch("--quiet -q", "Print errors only.", OUTPUT)]
+Debug = Annotated[bool, switch("--debug", "Show the traceback of an error.", OUTPUT)]
+Archive = Annotated[Path, argument("ARCHIVE", "A file written by fit.")]
+Data = Annotated[Path, argument("DATA", "A CSV, Parquet or Arrow file.")]
+NewArchive = Annotated[Path, option("--output -o", "ARCHIVE", "The archive to write.")]
+Scored = Annotated[Path, option("--output -o", "FILE", "CSV, Parquet or Arrow file to write.")]
 KeyFile = Annotated[
     Path | None,
     option(
         "--key-file",
-        metavar="FILE",
-        text="Key, at least 32 bytes, that archives are signed with; others are refused.",
+        "FILE",
+        "Key, at least 32 bytes, that archives are signed with; others are refused.",
     ),
 ]
-NewArchive = Annotated[
-    Path, option("--output", "-o", metavar="ARCHIVE", text="The archive to write.")
+NoRows = Annotated[
+    bool, switch("--no-rows", "Keep no digests and no rows of fit in the archive.", OUTPUT)
 ]
-Data = Annotated[
-    Path,
-    typer.Argument(metavar="DATA", show_default=False, help="A CSV, Parquet or Arrow file."),
+Target = Annotated[str, option("--target -t", "COLUMN", "Column of true values.")]
+TargetAgain = Annotated[
+    str | None, option("--target -t", "COLUMN", "Column of true values; by default as in fit.")
 ]
+Feature = Annotated[
+    list[str] | None, option("--feature", "COLUMN", "Use these columns only. Repeatable.")
+]
+Drop = Annotated[list[str] | None, option("--drop", "COLUMN", "Leave this column out. Repeatable.")]
+MaxRows = Annotated[
+    int,
+    option("--max-rows", "N", "Use at most this many rows of the file, a random sample.", least=2),
+]
+Seed = Annotated[int, option("--seed", "N", "Seed of all that is random.")]
+AllowUsedRows = Annotated[
+    bool,
+    switch(
+        "--allow-rows-used-in-fit", "Accept rows that were used to fit; nothing is proven then."
+    ),
+]
+
 Prediction = Annotated[
     str | None,
     option(
         "--prediction",
-        panel=PREDICTOR,
-        metavar="COLUMN",
-        text="Column of predictions made elsewhere; instead of a model.",
+        "COLUMN",
+        "Column of predictions made elsewhere; instead of a model.",
+        PREDICTOR,
     ),
 ]
-Feature = Annotated[
-    list[str] | None,
-    option("--feature", metavar="COLUMN", text="Use these columns only. Repeatable."),
+Predictor = Annotated[
+    str | None,
+    option(
+        "--predictor -p", "MODEL", "A .skops, .onnx or .joblib file, or module:object.", PREDICTOR
+    ),
 ]
-Drop = Annotated[
+Trust = Annotated[
     list[str] | None,
-    option("--drop", metavar="COLUMN", text="Leave this column out. Repeatable."),
+    option("--trust", "TYPE", "A further type that a skops file may hold. Repeatable.", PREDICTOR),
 ]
+TrustPickle = Annotated[
+    bool, switch("--trust-pickle", "Read a .joblib file, which runs the code in it.", PREDICTOR)
+]
+AllowAnotherPredictor = Annotated[
+    bool,
+    switch(
+        "--allow-another-predictor",
+        "Accept a predictor that answers differently than in fit; nothing is guaranteed then.",
+        PREDICTOR,
+    ),
+]
+
 LossName = Annotated[
     str | None,
     option(
         "--loss",
-        panel=MODEL,
-        metavar="LOSS",
-        text=f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
+        "LOSS",
+        f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
+        MODEL,
     ),
 ]
-LossAgain = Annotated[
-    str | None, option("--loss", metavar="LOSS", text="module:object, if fit was given one.")
-]
-EngineName = Annotated[
-    str, option("--engine", panel=MODEL, metavar="ENGINE", text=f"{', '.join(ENGINES)}.")
+LossAgain = Annotated[str | None, option("--loss", "LOSS", "module:object, if fit was given one.")]
+EngineName = Annotated[str, option("--engine", "ENGINE", f"{', '.join(ENGINES)}.", MODEL)]
+OwnClasses = Annotated[
+    list[str] | None,
+    option(
+        "--class",
+        "MODULE:NAME",
+        "A class of your own that the archive holds, such as an engine. Repeatable.",
+        MODEL,
+    ),
 ]
 CalibrationSize = Annotated[
     float | None,
-    option("--calibration-size", panel=MODEL, text="Share of the rows that calibrates; a quarter."),
+    option("--calibration-size", "X", "Share of the rows that calibrates; a quarter.", MODEL),
 ]
 Alphas = Annotated[
     list[float] | None,
     option(
         "--alpha",
-        panel=MODEL,
-        text="Share of losses that may exceed their bound. Repeatable. \\[default: 0.1]",
+        "X",
+        "Share of losses that may exceed their bound. Repeatable. \\[default: 0.1]",
+        MODEL,
     ),
 ]
+
 RuleName = Annotated[
     Rule | None,
     option(
         "--rule",
-        panel=RULE,
-        metavar="RULE",
-        text="tau: accept if the bound is at most tau. certify: P(bad | accepted) <= eta. "
-        "none. \\[default: tau if --tau is given]",
+        "RULE",
+        "tau: accept if the bound is at most tau. certify: P(bad | accepted) <= eta. none. "
+        "\\[default: tau if --tau is given]",
+        RULE,
     ),
 ]
 ScoreName = Annotated[
     Thresholded,
-    option(
-        "--score",
-        panel=RULE,
-        metavar="SCORE",
-        text="What the rule thresholds: tail, exceedance or bound.",
-    ),
+    option("--score", "SCORE", "What the rule thresholds: tail, exceedance or bound.", RULE),
 ]
-TAU = option("--tau", panel=RULE, text="A loss above is bad.")
-ETA = option("--eta", panel=RULE, text="Share of bad rows allowed among the accepted.")
-Delta = Annotated[
-    float, option("--delta", panel=RULE, text="Chance that the certificate is wrong.")
-]
+TAU = option("--tau", "X", "A loss above is bad.", RULE)
+ETA = option("--eta", "X", "Share of bad rows allowed among the accepted.", RULE)
+Delta = Annotated[float, option("--delta", "X", "Chance that the certificate is wrong.", RULE)]
 Starts = Annotated[
     list[float] | None,
     option(
         "--starts",
-        panel=RULE,
-        metavar="SHARE",
-        text="Share of the rows where a sequence of tests begins, chosen without their losses. "
+        "SHARE",
+        "Share of the rows where a sequence of tests begins, chosen without their losses. "
         "Repeatable.",
+        RULE,
     ),
 ]
 AllowEmpty = Annotated[
     bool,
-    option(
+    switch(
         "--allow-empty",
-        panel=RULE,
-        metavar="",
-        text="Write a certified rule even if it accepts nothing; otherwise that is exit code 3.",
+        "Write a certified rule even if it accepts nothing; otherwise that is exit code 3.",
+        RULE,
     ),
 ]
-Scored = Annotated[
-    Path, option("--output", "-o", metavar="FILE", text="CSV, Parquet or Arrow file to write.")
-]
+
 Keep = Annotated[
-    list[str] | None,
-    option("--keep", metavar="COLUMN", text="Pass this column through. Repeatable."),
+    list[str] | None, option("--keep", "COLUMN", "Pass this column through. Repeatable.")
 ]
-KeepAll = Annotated[bool, option("--keep-all", metavar="", text="Pass all columns through.")]
-Prefix = Annotated[
-    str, option("--prefix", metavar="TEXT", text="Put before the names of the new columns.")
-]
+KeepAll = Annotated[bool, switch("--keep-all", "Pass all columns through.")]
+Prefix = Annotated[str, option("--prefix", "TEXT", "Put before the names of the new columns.")]
 BadRowsChoice = Annotated[
     BadRows,
     option(
         "--bad-rows",
-        metavar="fail|flag",
-        text="What becomes of rows with infinite values or no prediction: the run fails, or they "
-        "are flagged, with infinite bounds.",
+        "fail|flag",
+        "What becomes of rows with infinite values or no prediction: the run fails, or they are "
+        "flagged, with infinite bounds.",
     ),
 ]
 BlockRows = Annotated[
     int,
-    option(
-        "--block-rows",
-        metavar="N",
-        least=1,
-        text="Rows scored at a time; what a killed run loses at most.",
-    ),
+    option("--block-rows", "N", "Rows scored at a time; what a killed run loses at most.", least=1),
 ]

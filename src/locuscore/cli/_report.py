@@ -11,108 +11,67 @@ import typer
 from rich.console import Console
 
 from locuscore import Scorer
+from locuscore.cli import _options as options
 from locuscore.cli._exit_codes import BROKEN
 from locuscore.cli._fit import check_target, known_target
-from locuscore.cli._option_values import (
-    check_output,
-    chosen_key,
-    chosen_loss,
-    chosen_predictor,
-    load_scorer,
-    missing_columns,
-)
-from locuscore.cli._options import (
-    OUTPUT,
-    AllowAnotherPredictor,
-    AllowUsedRows,
-    Archive,
-    Data,
-    Debug,
-    Json,
-    KeyFile,
-    LossAgain,
-    OwnClasses,
-    Predictor,
-    Quiet,
-    Seed,
-    TargetAgain,
-    Trust,
-    TrustPickle,
-    option,
-)
+from locuscore.cli._option_values import ArchiveOptions, check_output, missing_columns
+from locuscore.cli._options import OUTPUT, option, switch
 from locuscore.cli._sample import sample_rows
 from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
 
-Page = Annotated[Path, option("--output", "-o", metavar="FILE", text="HTML file to write.")]
-Losses = Annotated[
-    str | None, option("--losses", metavar="COLUMN", text="Column of losses, if no target.")
-]
-Groups = Annotated[
-    str | None, option("--groups", metavar="COLUMN", text="Show the coverage by this column.")
-]
-Title = Annotated[str, option("--title", metavar="TEXT", text="Title.")]
-Unit = Annotated[
-    str, option("--unit", metavar="TEXT", text="What losses are measured in, such as dollars.")
-]
+Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
+Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
+Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
+Title = Annotated[str, option("--title", "TEXT", "Title.")]
+Unit = Annotated[str, option("--unit", "TEXT", "What losses are measured in, such as dollars.")]
 FailIfBroken = Annotated[
     bool,
-    option(
+    switch(
         "--fail-if-broken",
-        panel=OUTPUT,
-        metavar="",
-        text="Exit with code 4 if the rows contradict a claim, or were used to fit.",
+        "Exit with code 4 if the rows contradict a claim, or were used to fit.",
+        OUTPUT,
     ),
 ]
 Figures = Annotated[
-    Path | None,
-    option("--summary", panel=OUTPUT, metavar="FILE", text="Write all figures as JSON, too."),
+    Path | None, option("--summary", "FILE", "Write all figures as JSON, too.", OUTPUT)
 ]
 
 
 def report(
-    archive: Archive,
-    data: Data,
+    *,
+    archive: options.Archive,
+    data: options.Data,
     output: Page,
-    target: TargetAgain = None,
+    target: options.TargetAgain = None,
     losses: Losses = None,
     groups: Groups = None,
     title: Title = "Locus report",
     unit: Unit = "",
-    predictor: Predictor = None,
-    trust: Trust = None,
-    trust_pickle: TrustPickle = False,
-    allow_another_predictor: AllowAnotherPredictor = False,
-    classes: OwnClasses = None,
-    allow_rows_used_in_fit: AllowUsedRows = False,
-    loss: LossAgain = None,
-    seed: Seed = 0,
-    key_file: KeyFile = None,
+    reading: ArchiveOptions,
+    allow_rows_used_in_fit: options.AllowUsedRows = False,
+    loss: options.LossAgain = None,
+    seed: options.Seed = 0,
     summary: Figures = None,
     fail_if_broken: FailIfBroken = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    terminal: Terminal,
 ) -> None:
     """Report how a scorer does on labelled rows, in one page that needs no network.
 
     The rows must be unseen by fit; those of fit judge nothing. Files of any size are read with
     constant memory. Each claim of the scorer is tested, and the verdict is the first line.
     """
-    terminal = Terminal(as_json, quiet)
     if target is not None and losses is not None:
         raise typer.BadParameter("give either --target COLUMN or --losses COLUMN.")
-    check_output(output, data, archive, predictor, key_file)
+    inputs = (data, archive, reading.predictor, reading.key_file)
+    check_output(output, *inputs)
     if summary is not None:
-        check_output(summary, data, archive, output, predictor, key_file)
-    g = chosen_predictor(predictor, trust, trust_pickle)
-    own_loss = None if loss is None else chosen_loss(loss)
-    key = chosen_key(key_file)
-    scorer = load_scorer(archive, g, trust, own_loss, key, allow_another_predictor, classes)
-    target = known_target(scorer, target) if losses is None else None
-    rows = LabelledRows.open(scorer, data, target, losses, groups)
+        check_output(summary, output, *inputs)
+    scorer = reading.load(archive, loss)
+    label = known_target(scorer, target) if losses is None else losses
+    rows = LabelledRows.open(scorer, data, label, losses is not None, groups)
     started = time.perf_counter()
     with terminal.working("sampling"):
         pilot = rows.pilot(seed)
@@ -151,31 +110,30 @@ class LabelledRows:
     path: Path
     source: Source
     features: list[str]
-    target: str | None
-    losses: str | None
+    label: str
+    is_loss: bool
     groups: str | None
 
     @classmethod
     def open(
-        cls, scorer: Scorer, path: Path, target: str | None, losses: str | None, groups: str | None
+        cls, scorer: Scorer, path: Path, label: str, is_loss: bool, groups: str | None
     ) -> "LabelledRows":
         """Find the columns."""
         types = csv_types(scorer)
-        label = target or losses or ""
         if types is not None:
-            is_number = losses is not None or scorer.locus.loss_.reads == "numbers"
+            is_number = is_loss or scorer.locus.loss_.reads == "numbers"
             types = {**types, label: pa.float64() if is_number else None}
         source = open_table(path, types)
         missing_columns(path, [label, *([] if groups is None else [groups])], source.names)
         others = {label, groups} if scorer.schema.kind == "array" else {label}
         features = feature_columns(scorer, path, [n for n in source.names if n not in others])
-        return cls(path, source, features, target, losses, groups)
+        return cls(path, source, features, label, is_loss, groups)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        extra = [name for name in (self.target, self.losses, self.groups) if name is not None]
-        return list(dict.fromkeys([*self.features, *extra]))
+        groups = [] if self.groups is None else [self.groups]
+        return list(dict.fromkeys([*self.features, self.label, *groups]))
 
     def pilot(self, seed: int) -> Batch:
         """A uniform sample of the whole file."""
@@ -191,12 +149,11 @@ class LabelledRows:
             advance(table.num_rows)
 
     def _batch(self, table: Any) -> Batch:
-        label = self.target or self.losses or ""
-        check_target(table.column(label), label)
-        values = table.column(label).to_pandas().to_numpy()
+        check_target(table.column(self.label), self.label)
+        values = table.column(self.label).to_pandas().to_numpy()
         groups = None if self.groups is None else table.column(self.groups).to_pandas().to_numpy()
         X = table.select(self.features)
-        return Batch(X, values, groups=groups) if self.target else Batch(X, None, values, groups)
+        return Batch(X, None, values, groups) if self.is_loss else Batch(X, values, groups=groups)
 
 
 def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:

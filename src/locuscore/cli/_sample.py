@@ -24,9 +24,7 @@ class Sample:
 
     @property
     def note(self) -> str:
-        """One sentence on rows that were left out; empty if none were."""
-        if not self.n_dropped:
-            return ""
+        """One sentence on rows that were left out."""
         return (
             f"Used {self.rows.num_rows:,} of {self.n_read:,} rows, a uniform random sample; "
             "--max-rows changes that."

@@ -10,33 +10,9 @@ import typer
 from rich.console import Console
 
 from locuscore import __version__, collected_unseen
-from locuscore.cli._option_values import (
-    check_output,
-    chosen_key,
-    chosen_predictor,
-    load_scorer,
-    missing_columns,
-)
-from locuscore.cli._options import (
-    AllowAnotherPredictor,
-    Archive,
-    BadRows,
-    BadRowsChoice,
-    BlockRows,
-    Data,
-    Debug,
-    Json,
-    Keep,
-    KeepAll,
-    KeyFile,
-    OwnClasses,
-    Predictor,
-    Prefix,
-    Quiet,
-    Scored,
-    Trust,
-    TrustPickle,
-)
+from locuscore.cli import _options as options
+from locuscore.cli._option_values import ArchiveOptions, check_output, missing_columns
+from locuscore.cli._options import BadRows
 from locuscore.cli._resumable import ResumableOutput, digest, file_identity
 from locuscore.cli._stream import (
     BlockScorer,
@@ -51,49 +27,34 @@ from locuscore.cli._terminal import Terminal, print_plain
 
 
 def score(
-    archive: Archive,
-    data: Data,
-    output: Scored,
-    keep: Keep = None,
-    keep_all: KeepAll = False,
-    prefix: Prefix = "",
-    bad_rows: BadRowsChoice = BadRows.FAIL,
-    block_rows: BlockRows = BATCH_ROWS,
-    predictor: Predictor = None,
-    trust: Trust = None,
-    trust_pickle: TrustPickle = False,
-    allow_another_predictor: AllowAnotherPredictor = False,
-    classes: OwnClasses = None,
-    key_file: KeyFile = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    archive: options.Archive,
+    data: options.Data,
+    output: options.Scored,
+    keep: options.Keep = None,
+    keep_all: options.KeepAll = False,
+    prefix: options.Prefix = "",
+    bad_rows: options.BadRowsChoice = BadRows.FAIL,
+    block_rows: options.BlockRows = BATCH_ROWS,
+    reading: ArchiveOptions,
+    terminal: Terminal,
 ) -> None:
     """Score a file of any size; a run that was killed resumes where it stopped.
 
     Gives prediction, bounds, score and flag, after the columns that are kept.
     """
-    terminal = Terminal(as_json, quiet)
     kind = file_format(output)
     if output.name.lower().endswith(".gz"):
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
-    check_output(output, data, archive, predictor, key_file)
-    g = chosen_predictor(predictor, trust, trust_pickle)
-    scorer = load_scorer(
-        archive,
-        g,
-        trust,
-        key=chosen_key(key_file),
-        allow_another_predictor=allow_another_predictor,
-        classes=classes,
-    )
+    check_output(output, data, archive, reading.predictor, reading.key_file)
+    scorer = reading.load(archive)
     source = open_table(data, csv_types(scorer))
     kept = source.names if keep_all else list(dict.fromkeys(keep or []))
     missing_columns(data, kept, source.names)
     features = feature_columns(scorer, data, source.names)
     block = BlockScorer(scorer, features, kept, prefix, bad_rows is BadRows.FLAG)
-    facts = [kept, prefix, bad_rows, block_rows, classes, __version__]
-    key = digest(_content(archive), file_identity(data), _predictor_facts(predictor), facts)
+    facts = [kept, prefix, bad_rows, block_rows, reading.classes, __version__]
+    key = digest(_content(archive), file_identity(data), _predictor_facts(reading.predictor), facts)
     started, counts = time.perf_counter(), Counts.of(scorer, prefix)
     with ResumableOutput.of(output, key, data) as parts:
         progress = terminal.progress(source.n_rows, parts.n_done * block_rows)

@@ -1,63 +1,33 @@
 """``locuscore serve``: an archive over HTTP."""
 
 import os
-from functools import partial
 from typing import Annotated
 
-from locuscore import Scorer
-from locuscore.cli._option_values import chosen_classes, chosen_key, chosen_predictor
-from locuscore.cli._options import (
-    AllowAnotherPredictor,
-    Archive,
-    Debug,
-    KeyFile,
-    OwnClasses,
-    Predictor,
-    Quiet,
-    Trust,
-    TrustPickle,
-    option,
-)
+from locuscore.cli import _options as options
+from locuscore.cli._option_values import ArchiveOptions, check_file
+from locuscore.cli._options import option
 
 KEY = "LOCUSCORE_API_KEY"
 
 
 def serve(
-    archive: Archive,
-    host: Annotated[
-        str, option("--host", metavar="ADDRESS", text="Where to listen.")
-    ] = "127.0.0.1",
-    port: Annotated[int, option("--port", metavar="N", least=0, text="0 for a free one.")] = 8000,
-    predictor: Predictor = None,
-    trust: Trust = None,
-    trust_pickle: TrustPickle = False,
-    allow_another_predictor: AllowAnotherPredictor = False,
-    classes: OwnClasses = None,
-    key_file: KeyFile = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    archive: options.Archive,
+    host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "N", "0 for a free one.", least=0)] = 8000,
+    reading: ArchiveOptions,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Score rows over HTTP until interrupted; SIGHUP loads the archive again.
 
     LOCUSCORE_API_KEY in the environment is the key that requests must carry.
     An address that other machines can reach needs one.
     """
-    if not archive.is_file():
-        raise FileNotFoundError(f"there is no file {archive}.")
+    check_file(archive)
     from locuscore import service  # noqa: PLC0415 - needs an extra
 
-    g = chosen_predictor(predictor, trust, trust_pickle)
-    service.serve(
-        archive,
-        host,
-        port,
-        service.Settings(api_key=os.environ.get(KEY), archive_key=chosen_key(key_file)),
-        load=partial(
-            Scorer.load,
-            predictor=g,
-            trusted=tuple(trust or ()),
-            classes=chosen_classes(classes),
-            allow_another_predictor=allow_another_predictor,
-        ),
-        log_level="warning" if quiet else "info",
-    )
+    load = reading.loader()
+    settings = service.Settings(api_key=os.environ.get(KEY), archive_key=reading.key)
+    log_level = "warning" if quiet else "info"
+    service.serve(archive, host, port, settings, load=load, log_level=log_level)

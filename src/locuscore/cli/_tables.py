@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -25,22 +25,28 @@ ENDINGS = {
 ARROW_FILE = b"ARROW1"  # first bytes of a file of record batches; a stream has others
 
 
-class Source(Protocol):
-    """A file of rows."""
+@dataclass(frozen=True)
+class Source:
+    """A file of rows: its schema, and the number of rows where the file says so."""
+
+    path: Path
+    schema: Any
+    n_rows: int | None = None
 
     @property
     def names(self) -> list[str]:
-        """Names of its columns."""
-        ...
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, where the file says so."""
-        ...
+        """Names of the columns, without the unnamed index that pandas adds to them."""
+        return [name for name in self.schema.names if not PANDAS_INDEX.fullmatch(name)]
 
     def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
         """Record batches of some columns from row `start` on; at least one, if perhaps empty."""
-        ...
+        yield _empty(self.path, self.schema, columns)
+        for batch in self._read(list(columns), start):
+            # What pandas noted about its index would turn a column of that name into one again.
+            yield batch.select(list(columns)).replace_schema_metadata(None)
+
+    def _read(self, columns: list[str], start: int) -> Iterator[Any]:
+        raise NotImplementedError
 
 
 def file_format(path: Path) -> str:
@@ -67,7 +73,7 @@ def open_table(path: Path, types: Mapping[str, Any] | None = None) -> Source:
             case "csv":
                 return CsvSource.open(path, types)
             case "parquet":
-                return ParquetSource(path)
+                return ParquetSource.open(path)
             case _:
                 return ArrowSource.open(path)
     except pa.ArrowInvalid as error:
@@ -75,58 +81,29 @@ def open_table(path: Path, types: Mapping[str, Any] | None = None) -> Source:
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file; reading can begin at any row group."""
 
-    path: Path
-    file: Any = field(init=False)
+    file: Any = None
 
-    def __post_init__(self) -> None:
+    @classmethod
+    def open(cls, path: Path) -> "ParquetSource":
+        """Read the schema and the number of rows."""
         # With reading ahead, all row groups would stay in memory until the last one is done.
-        object.__setattr__(self, "file", pq.ParquetFile(self.path, pre_buffer=False))
+        file = pq.ParquetFile(path, pre_buffer=False)
+        return cls(path, file.schema_arrow, int(file.metadata.num_rows), file)
 
-    @property
-    def names(self) -> list[str]:
-        """Names of its columns."""
-        return _column_names(self.file.schema_arrow)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.file.metadata.num_rows)
-
-    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
-        """Record batches from row `start` on."""
-        metadata, first = self.file.metadata, 0
-        while first < metadata.num_row_groups and metadata.row_group(first).num_rows <= start:
-            start -= metadata.row_group(first).num_rows
+    def _read(self, columns: list[str], start: int) -> Iterator[Any]:
+        first, n_groups = 0, self.file.num_row_groups
+        while first < n_groups and (n := self.file.metadata.row_group(first).num_rows) <= start:
+            start -= n
             first += 1
-        groups = list(range(first, metadata.num_row_groups))
-        yield _empty(self.path, self.file.schema_arrow, columns)
-        read = self.file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
-        yield from _selected(_skip(read, start), columns)
+        groups = list(range(first, n_groups))
+        read = self.file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns)
+        yield from _skip(read, start)
 
 
-@dataclass(frozen=True)
-class _Stream:
-    """A file that is read from its beginning, so its length is not known before."""
-
-    path: Path
-    schema: Any
-
-    @property
-    def names(self) -> list[str]:
-        """Names of its columns."""
-        return _column_names(self.schema)
-
-    @property
-    def n_rows(self) -> None:
-        """Not known before all is read."""
-        return None
-
-
-@dataclass(frozen=True)
-class ArrowSource(_Stream):
+class ArrowSource(Source):
     """A file or a stream of Arrow record batches."""
 
     @classmethod
@@ -135,9 +112,7 @@ class ArrowSource(_Stream):
         with pa.memory_map(str(path)) as file:
             return cls(path, _arrow_reader(file).schema)
 
-    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
-        """Record batches from row `start` on."""
-        yield _empty(self.path, self.schema, columns)
+    def _read(self, columns: list[str], start: int) -> Iterator[Any]:
         with pa.memory_map(str(self.path)) as file:
             reader = _arrow_reader(file)
             whole = (
@@ -145,28 +120,24 @@ class ArrowSource(_Stream):
                 if hasattr(reader, "get_batch")
                 else iter(reader)
             )
-            yield from _selected(_skip(whole, start), columns)
+            yield from _skip(whole, start)
 
 
-@dataclass(frozen=True)
-class CsvSource(_Stream):
+class CsvSource(Source):
     """A CSV file with a header; read from the beginning, also to skip rows."""
 
     @classmethod
     def open(cls, path: Path, types: Mapping[str, Any] | None) -> "CsvSource":
         """Find the columns, and the types that are not given."""
-        guessed = _csv_reader(path, {}).schema
         fields = []
-        for part in guessed:
+        for part in _csv_reader(path, {}).schema:
             kind = _settled(part.type) if types is None else types.get(part.name, pa.string())
             fields.append((part.name, kind or part.type))
         return cls(path, pa.schema(fields))
 
-    def batches(self, columns: Sequence[str], start: int = 0) -> Iterator[Any]:
-        """Record batches from row `start` on."""
-        yield _empty(self.path, self.schema, columns)
+    def _read(self, columns: list[str], start: int) -> Iterator[Any]:
         types = {name: self.schema.field(name).type for name in columns}
-        yield from _skip(iter(_csv_reader(self.path, types)), start)
+        yield from _skip(_csv_reader(self.path, types), start)
 
 
 def _csv_reader(path: Path, types: Mapping[str, Any]) -> Any:
@@ -195,11 +166,6 @@ def _arrow_reader(file: Any) -> Any:
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
-def _column_names(schema: Any) -> list[str]:
-    """Names of the columns, without the unnamed index that pandas adds to them."""
-    return [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
-
-
 def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
     """Return an empty batch of these columns, each of which must occur exactly once in the file."""
     doubled = [name for name in dict.fromkeys(columns) if schema.names.count(name) > 1]
@@ -210,12 +176,6 @@ def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
         )
     fields = [schema.field(name) for name in columns]
     return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
-
-
-def _selected(batches: Iterable[Any], columns: Sequence[str]) -> Iterator[Any]:
-    for batch in batches:
-        # What pandas noted about its index would turn a column of that name into one again.
-        yield batch.select(list(columns)).replace_schema_metadata(None)
 
 
 def _skip(batches: Iterable[Any], rows: int) -> Iterator[Any]:

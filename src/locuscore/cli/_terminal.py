@@ -14,14 +14,16 @@ from rich.text import Text
 
 from locuscore._shared.json_values import to_json
 from locuscore._shared.progress import progress_bar, spinner
+from locuscore.cli._options import Debug, Json, Quiet
 
 
 @dataclass(frozen=True)
 class Terminal:
     """Where a command prints: results on stdout, everything else on stderr."""
 
-    as_json: bool = False
-    quiet: bool = False
+    as_json: Json = False
+    quiet: Quiet = False
+    debug: Debug = False
 
     def show(self, figures: Mapping[str, Any], draw: Callable[[Console], None]) -> None:
         """Print the result, as JSON or drawn; --quiet hides the drawing only."""

@@ -134,7 +134,7 @@ class Service:
         is_large = len(body) > LARGE_BODY
         schema, limit = model.scorer.schema, self.settings.max_rows
         columns, n = await aside(is_large, lambda: parse_rows(body, schema, limit))
-        found = await self._scored(model.json_rows, columns, n)
+        found = await self._scored(model.score_json, columns, n)
         self.metrics.scored(found, n, model.scorer.columns)
 
         def text() -> bytes:
@@ -145,7 +145,7 @@ class Service:
 
     async def _score_arrow(self, body: bytes, model: Model) -> Response:
         table = await aside(True, lambda: read_table(body, self.settings.max_rows))
-        found = await self._scored(model.arrow_rows, table, table.num_rows)
+        found = await self._scored(model.score_arrow, table, table.num_rows)
         self.metrics.scored(columns_of(found), table.num_rows, model.scorer.columns)
         return answer_of(await aside(True, lambda: stream(found)), ARROW, model)
 

@@ -12,7 +12,7 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from locuscore.service._refusal import RefusalError
+from locuscore.service._refusal import RefusalError, check_rows
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Positions of fields in Arrow's flatbuffers: of the header in a message, of the data in a
@@ -38,10 +38,7 @@ def read_table(body: bytes, max_rows: int) -> pa.Table:
     try:
         _check_uncompressed(body)
         table = pa.ipc.open_stream(body).read_all()
-        if table.num_rows > max_rows:
-            raise RefusalError(
-                413, f"{table.num_rows} rows are too many; at most {max_rows} are taken."
-            )
+        check_rows(table.num_rows, max_rows)
         _check_types(table)
         # Without `full` only lengths are compared; nobody after us checks offsets and codes.
         table.validate(full=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from locuscore import collected_unseen
 
@@ -16,12 +16,8 @@ class OverloadError(Exception):
     """The queue is full."""
 
 
-class Group(Protocol):
-    """Scores the rows of several requests; equal groups are scored together."""
-
-    def score(self, parts: Sequence[Any]) -> Sequence[Any]:
-        """Return one result for each part, in order."""
-        ...
+# Scores the parts of several requests, one result each; jobs with equal ones are scored together.
+Group = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,7 @@ class Job:
     future: "Future[Any]" = field(default_factory=Future)
 
 
+@dataclass(eq=False)
 class Batcher:
     """A bounded queue of jobs, and the one thread that takes them off it in batches.
 
@@ -46,21 +43,13 @@ class Batcher:
     server that makes the application and then forks its workers gets one in each.
     """
 
-    def __init__(
-        self,
-        gather_seconds: float,
-        max_rows: int,
-        max_waiting: int,
-        seen: Callable[[int], object] = lambda n: None,
-        unseen: Callable[[Mapping[Any, int]], object] = lambda counts: None,
-    ) -> None:
-        self._gather_seconds = gather_seconds
-        self._max_rows = max_rows
-        self._seen = seen
-        self._unseen = unseen
-        self._max_waiting = max_waiting
-        self._starting = threading.Lock()
-        self._pid: int | None = None
+    gather_seconds: float
+    max_rows: int
+    max_waiting: int
+    seen: Callable[[int], object] = lambda n: None
+    unseen: Callable[[Mapping[Any, int]], object] = lambda counts: None
+    _starting: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _pid: int | None = field(default=None, init=False)
 
     @property
     def is_alive(self) -> bool:
@@ -75,7 +64,7 @@ class Batcher:
         with self._starting:
             if self._is_started:
                 return
-            self._jobs: queue.Queue[Job | None] = queue.Queue(self._max_waiting)
+            self._jobs: queue.Queue[Job | None] = queue.Queue(self.max_waiting)
             self._thread = threading.Thread(target=self._run, name="locuscore-scoring", daemon=True)
             self._thread.start()
             self._pid = os.getpid()
@@ -106,8 +95,8 @@ class Batcher:
             for job in running:
                 groups.setdefault(job.group, []).append(job)
             for group, jobs in groups.items():
-                self._seen(sum(job.n for job in jobs))
-                _score(group, jobs, self._unseen)
+                self.seen(sum(job.n for job in jobs))
+                self._score(group, jobs)
 
     def _next_batch(self) -> tuple[list[Job], bool]:
         """Wait for a job and gather others; also return whether more batches may follow."""
@@ -115,9 +104,9 @@ class Batcher:
         if first is None:
             return [], False
         batch, rows = [first], first.n
-        if rows < self._max_rows:
-            time.sleep(self._gather_seconds)
-        while rows < self._max_rows:
+        if rows < self.max_rows:
+            time.sleep(self.gather_seconds)
+        while rows < self.max_rows:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
@@ -128,21 +117,18 @@ class Batcher:
             rows += job.n
         return batch, True
 
-
-def _score(
-    group: Group, jobs: Sequence[Job], unseen: Callable[[Mapping[Any, int]], object]
-) -> None:
-    try:
-        with collected_unseen() as found:
-            results = group.score([job.part for job in jobs])
-    except Exception as error:
-        if len(jobs) == 1:
-            jobs[0].future.set_exception(error)
-            return
-        half = len(jobs) // 2
-        _score(group, jobs[:half], unseen)
-        _score(group, jobs[half:], unseen)
-    else:
-        unseen(found.counts)
-        for job, result in zip(jobs, results, strict=True):
-            job.future.set_result(result)
+    def _score(self, group: Group, jobs: Sequence[Job]) -> None:
+        try:
+            with collected_unseen() as found:
+                results = group([job.part for job in jobs])
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
+                return
+            half = len(jobs) // 2
+            self._score(group, jobs[:half])
+            self._score(group, jobs[half:])
+        else:
+            self.unseen(found.counts)
+            for job, result in zip(jobs, results, strict=True):
+                job.future.set_result(result)

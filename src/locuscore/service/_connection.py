@@ -103,9 +103,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """One header, or one of the trailers after a body."""
         self._unparsed = 0
         self._count(len(name) + len(value))
-        if len(self.headers) >= self.settings.max_headers:
-            self._is_too_large = True
-            raise TooLargeError
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -132,7 +129,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _count(self, n: int) -> None:
         self._head_bytes += n
-        if self._head_bytes > self.settings.max_header_bytes:
+        is_long = self._head_bytes > self.settings.max_header_bytes
+        if is_long or len(self.headers) >= self.settings.max_headers:
             self._is_too_large = True
             raise TooLargeError
 

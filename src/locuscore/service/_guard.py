@@ -88,11 +88,8 @@ class Guard:
         server = scope.get("server")
         if self.key is not None or server is None or not is_loopback(server[0]):
             return True
-        names = (value for name, value in scope["headers"] if name == b"host")
-        return all(self._is_own(host_name(value.decode("latin-1"))) for value in names)
-
-    def _is_own(self, host: str) -> bool:
-        return is_loopback(host) or host in self.hosts
+        given = (value.decode("latin-1") for name, value in scope["headers"] if name == b"host")
+        return all(is_loopback(host) or host in self.hosts for host in map(host_name, given))
 
     async def _score(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it before any work if too many are under way."""

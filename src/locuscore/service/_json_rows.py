@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -13,7 +14,7 @@ from pydantic_core import from_json
 from locuscore import Schema
 from locuscore._protocols import Rows
 from locuscore._shared.json_values import to_json
-from locuscore.service._refusal import RefusalError
+from locuscore.service._refusal import RefusalError, check_rows
 
 CONTENT_TYPE = "application/json"
 Columns = list[list[Any]]  # one list of values for each column of the schema
@@ -61,25 +62,21 @@ def _date(value: Any) -> date:
     return date.fromisoformat(_of(value, str))
 
 
-def _naive(value: Any) -> datetime:
+def _moment(value: Any, *, has_zone: bool) -> datetime:
     moment = datetime.fromisoformat(_of(value, str))
-    if moment.tzinfo is not None:
+    if (moment.tzinfo is not None) != has_zone:
         raise ValueError
-    return moment
+    return moment.astimezone(UTC).replace(tzinfo=None) if has_zone else moment
 
 
-def _aware(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_of(value, str))
-    if moment.tzinfo is None:
-        raise ValueError
-    return moment.astimezone(UTC).replace(tzinfo=None)
+def _within(low: float, high: float, check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        number = check(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
 
-
-def _seconds(value: Any) -> float:
-    seconds = _number(value)
-    if abs(seconds) > LONGEST_SECONDS:
-        raise ValueError
-    return seconds
+    return checked
 
 
 def _nullable(*types: str, **more: Any) -> dict[str, Any]:
@@ -88,15 +85,8 @@ def _nullable(*types: str, **more: Any) -> dict[str, Any]:
 
 def _integer(type_name: str) -> JsonKind:
     low, high = int(np.iinfo(type_name).min), int(np.iinfo(type_name).max)
-
-    def check(value: Any) -> int:
-        number = _whole(value)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
     schema = _nullable("integer", minimum=low, maximum=high)
-    return JsonKind("whole numbers", schema, check, 1)
+    return JsonKind("whole numbers", schema, _within(low, high, _whole), 1)
 
 
 _TEXT = _nullable("string")
@@ -116,12 +106,20 @@ KINDS = {
     "unknown": _OBJECT,
     "date": JsonKind("dates such as 2024-01-31", _TEXT, _date, "2024-01-31"),
     "time": JsonKind(
-        "times without a zone, such as 2024-01-31T12:00:00", _TEXT, _naive, "2024-01-31T12:00:00"
+        "times without a zone, such as 2024-01-31T12:00:00",
+        _TEXT,
+        partial(_moment, has_zone=False),
+        "2024-01-31T12:00:00",
     ),
     "zoned time": JsonKind(
-        "times with a zone, such as 2024-01-31T12:00:00Z", _TEXT, _aware, "2024-01-31T12:00:00Z"
+        "times with a zone, such as 2024-01-31T12:00:00Z",
+        _TEXT,
+        partial(_moment, has_zone=True),
+        "2024-01-31T12:00:00Z",
     ),
-    "duration": JsonKind("seconds", _SECONDS, _seconds, 1.5),
+    "duration": JsonKind(
+        "seconds", _SECONDS, _within(-LONGEST_SECONDS, LONGEST_SECONDS, _number), 1.5
+    ),
 }
 INTEGERS = {
     name: _integer(name) for bits in (8, 16, 32, 64) for name in (f"int{bits}", f"uint{bits}")
@@ -147,8 +145,7 @@ def parse_rows(body: bytes, schema: Schema, max_rows: int) -> tuple[Columns, int
     rows = content.get("rows") if isinstance(content, dict) else None
     if not isinstance(rows, list) or len(content) != 1:
         raise RefusalError(422, 'the body must be one object with one key, {"rows": [...]}.')
-    if len(rows) > max_rows:
-        raise RefusalError(413, f"{len(rows)} rows are too many; at most {max_rows} are taken.")
+    check_rows(len(rows), max_rows)
     listed = _listed(rows, schema) if schema.kind == "array" else _named(rows, schema)
     columns = zip(schema.names, schema.types, json_kinds(schema), listed, strict=True)
     return [_checked(*column) for column in columns], len(rows)
@@ -167,8 +164,7 @@ def _check_counts(body: bytes, max_rows: int, width: int) -> None:
         n_values = text.count(b",") + 1
         if n_rows <= max_rows and n_values <= max_rows * max(width, 1):
             return
-    if n_rows > max_rows:
-        raise RefusalError(413, f"{n_rows} rows are too many; at most {max_rows} are taken.")
+    check_rows(n_rows, max_rows)
     raise RefusalError(
         413, f"{n_values} values are too many; at most {max_rows} rows of {width} are taken."
     )

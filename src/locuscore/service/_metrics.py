@@ -1,6 +1,7 @@
 """Counters for Prometheus, in a registry of their own: several apps may share a process."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,41 +18,34 @@ class Metrics:
     """Counters of one service."""
 
     def __init__(self) -> None:
-        own = self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "locuscore_requests", "Requests answered.", ["path", "status"], registry=own
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        self._requests = counter("locuscore_requests", "Requests answered.", ["path", "status"])
+        self._seconds = histogram(
+            "locuscore_request_seconds", "Time to the answer.", ["path"], buckets=SECONDS
         )
-        self._seconds = Histogram(
-            "locuscore_request_seconds",
-            "Time to the answer.",
-            ["path"],
-            buckets=SECONDS,
-            registry=own,
+        self._rows = counter("locuscore_rows", "Rows scored.")
+        self._accepted = counter("locuscore_accepted_rows", "Rows not flagged.")
+        self._bounds = counter("locuscore_bounds", "Bounds computed.")
+        self._infinite = counter("locuscore_infinite_bounds", "Infinite bounds.")
+        self._acceptance = gauge(
+            "locuscore_acceptance_rate", "Share of rows not flagged, since the start."
         )
-        self._rows = Counter("locuscore_rows", "Rows scored.", registry=own)
-        self._accepted = Counter("locuscore_accepted_rows", "Rows not flagged.", registry=own)
-        self._bounds = Counter("locuscore_bounds", "Bounds computed.", registry=own)
-        self._infinite = Counter("locuscore_infinite_bounds", "Infinite bounds.", registry=own)
-        self._acceptance = Gauge(
-            "locuscore_acceptance_rate", "Share of rows not flagged, since the start.", registry=own
+        self._infinite_share = gauge(
+            "locuscore_infinite_bound_share", "Share of infinite bounds, since the start."
         )
-        self._infinite_share = Gauge(
-            "locuscore_infinite_bound_share", "Share of infinite bounds, since the start.",
-            registry=own,
-        )  # fmt: skip
-        self._unseen = Counter(
-            "locuscore_unseen_values",
-            "Values that fit has not seen, by column.",
-            ["column"],
-            registry=own,
+        self._unseen = counter(
+            "locuscore_unseen_values", "Values that fit has not seen, by column.", ["column"]
         )
-        self.batch_rows = Histogram(
-            "locuscore_batch_rows", "Rows scored in one call.", buckets=ROWS, registry=own
+        self.batch_rows = histogram(
+            "locuscore_batch_rows", "Rows scored in one call.", buckets=ROWS
         )
-        self.under_way = Gauge(
-            "locuscore_score_requests_under_way", "Requests read, waiting or scored.", registry=own
+        self.under_way = gauge(
+            "locuscore_score_requests_under_way", "Requests read, waiting or scored."
         )
-        self.reloads = Counter("locuscore_reloads", "Loads of an archive.", ["is_ok"], registry=own)
+        self.reloads = counter("locuscore_reloads", "Loads of an archive.", ["is_ok"])
         self._totals = np.zeros(4)
 
     def answered(self, path: str, status: int, seconds: float) -> None:

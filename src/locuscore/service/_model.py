@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -37,9 +36,8 @@ class Model:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What ``GET /model`` says."""
-        kept = {name: self.manifest.get(name) for name in FACTS}
-        more = {name: self.manifest.get(name) for name in ("features", "written_by")}
-        return {"model": self.name, **kept, **more}
+        names = (*FACTS, "features", "written_by")
+        return {"model": self.name, **{name: self.manifest.get(name) for name in names}}
 
     @cached_property
     def bounds(self) -> list[str]:
@@ -50,40 +48,16 @@ class Model:
         )
         return [column.name for column in self.scorer.columns if column.role in roles]
 
-    @cached_property
-    def json_rows(self) -> "JsonRows":
-        """Scores rows that came as JSON."""
-        return JsonRows(self.scorer)
-
-    @cached_property
-    def arrow_rows(self) -> "ArrowRows":
-        """Scores Arrow tables."""
-        return ArrowRows(self.scorer)
-
-
-@dataclass(frozen=True, eq=False)
-class JsonRows:
-    """The rows of several requests as one batch."""
-
-    scorer: Scorer
-
-    def score(self, parts: Sequence[Columns]) -> list[Answer]:
-        """Return the columns of each part."""
+    def score_json(self, parts: Sequence[Columns]) -> list[Answer]:
+        """Score the rows of several requests as one batch; return the columns of each."""
         together = [[v for part in parts for v in part[j]] for j in range(len(parts[0]))]
         found = columns_of(self.scorer(as_kind(self.scorer.schema, together)))
         ends = np.cumsum([len(part[0]) for part in parts])[:-1]
         pieces = {name: np.split(values, ends) for name, values in found.items()}
         return [{name: piece[i] for name, piece in pieces.items()} for i in range(len(parts))]
 
-
-@dataclass(frozen=True, eq=False)
-class ArrowRows:
-    """Arrow tables, which are batches already: one call for each."""
-
-    scorer: Scorer
-
-    def score(self, parts: Sequence[Any]) -> list[Any]:
-        """Return one table for each."""
+    def score_arrow(self, parts: Sequence[Any]) -> list[Any]:
+        """Score Arrow tables, which are batches already: one call for each."""
         return [self.scorer(part) for part in parts]
 
 
@@ -108,11 +82,9 @@ class Store:
         self._path = None if isinstance(source, Scorer) else Path(source)
         self._load = load if key is None else partial(load, key=key)
         self._key = key
-        self._one_at_a_time = threading.Lock()
-        if isinstance(source, Scorer):
-            self.current = Model(source, source.manifest)
-        else:
-            self.current = _read(Path(source), self._load, key)
+        self.current = (
+            Model(source, source.manifest) if isinstance(source, Scorer) else self.reload()
+        )
 
     @property
     def has_file(self) -> bool:
@@ -123,9 +95,8 @@ class Store:
         """Load the archive again; if that fails, the present model stays in use."""
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
-        with self._one_at_a_time:
-            self.current = _read(self._path, self._load, self._key)
-            return self.current
+        self.current = _read(self._path, self._load, self._key)
+        return self.current
 
 
 def _read(path: Path, load: Load, key: bytes | None) -> Model:

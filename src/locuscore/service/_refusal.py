@@ -9,6 +9,12 @@ class RefusalError(HTTPException):
     """A request that is not served: a status, one sentence for the client, maybe headers."""
 
 
+def check_rows(n: int, limit: int) -> None:
+    """Refuse a request of too many rows."""
+    if n > limit:
+        raise RefusalError(413, f"{n} rows are too many; at most {limit} are taken.")
+
+
 def first_line(error: BaseException) -> str:
     """Return what an error says, in one line of bounded length."""
     text = next(iter(str(error).strip().splitlines()), type(error).__name__)
