@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_count, check_same_length, one_tau
+from locuscore.metrics import losses_and
 from locuscore.plots._style import (
     BLACK,
     BLUE,
@@ -22,10 +23,10 @@ from locuscore.plots._style import (
     legend_above,
     literal,
     log_floor,
-    losses_and_bounds,
     new_axes,
     number,
     percent,
+    tolerance,
     with_notes,
 )
 
@@ -58,9 +59,9 @@ def bound_against_loss(
     >>> ax.get_ylabel()
     'realised loss (dollars)'
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     most = check_count(max_points, "max_points")
-    tolerance = None if tau is None else one_tau(tau)
+    tau = None if tau is None else one_tau(tau)
     floor = log_floor(z, u) if log else None
     ax = new_axes(ax)
     x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
@@ -72,13 +73,11 @@ def bound_against_loss(
     ):
         _points(ax, x, y, rows & shown, colour, marker)
         ax.plot([], [], marker, color=colour, markersize=5, label=label)
-    if tolerance is not None:
-        _tolerance_lines(ax, z, u, tolerance, unit, alpha)
+    if tau is not None:
+        _tolerance_lines(ax, z, u, tau, unit, alpha)
     _limits(ax, x, y, floor)
-    moved = floor is not None and bool((np.minimum(z, u) < floor).any())
     sample = f"{most:,} of {len(z):,} rows drawn" if len(z) > most else ""
-    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "right edge")
-    notes = (infinite, sample, floor_note(floor) if floor is not None and moved else "")
+    notes = (infinity_note(u, "right edge"), sample, floor_note(floor, z, u))
     ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), *notes))
     ax.set_ylabel(in_units("realised loss", unit))
     return ax
@@ -107,7 +106,7 @@ def bound_distribution(
     """
     (u,) = check_same_length(bound=bound)
     size = check_count(n_bins, "n_bins")
-    tolerance = None if tau is None else one_tau(tau)
+    tau = None if tau is None else one_tau(tau)
     known, n_infinite = u[np.isfinite(u)], int(np.isinf(u).sum())
     floor = log_floor(u) if log else None
     edges = _edges(known, size, floor)
@@ -120,16 +119,12 @@ def bound_distribution(
         last = edges[-1] - edges[-2] if floor is None else edges[-1] * (edges[-1] / edges[-2] - 1)
         left, width = edges[-1] + last, 2 * last
         ax.bar(left, n_infinite, width, align="edge", color="white", edgecolor=GREY, hatch="///")
-    if tolerance is not None:
-        share = percent(float(np.mean(u <= tolerance)))
-        label = f"{_tolerance(tolerance, unit)}, {share} of rows at or below"
-        ax.axvline(tolerance, color=BLACK, linestyle="--", linewidth=1.2, label=label)
+    if tau is not None:
+        label = f"{tolerance(tau, unit)}, {percent(float(np.mean(u <= tau)))} of rows at or below"
+        ax.axvline(tau, color=BLACK, linestyle="--", linewidth=1.2, label=label)
         legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
-    infinite = infinity_note(n_infinite, len(u), "hatched bar")
-    moved = floor is not None and bool((known < floor).any())
-    note = floor_note(floor) if floor is not None and moved else ""
-    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), infinite, note))
-    ax.set_ylabel("rows")
+    notes = (infinity_note(u, "hatched bar"), floor_note(floor, known))
+    ax.set(xlabel=with_notes(in_units(bound_name(alpha), unit), *notes), ylabel="rows")
     ax.xaxis.set_major_formatter(number)
     ax.yaxis.set_major_formatter(number)
     return ax
@@ -200,9 +195,8 @@ def _factor_ticks(ax: "Axes", shown: FloatArray) -> None:
 
 def _sample(n: int, most: int) -> np.ndarray:
     """Mark all rows, or a random sample of them that is the same every time."""
-    shown = np.full(n, n <= most)
-    if n > most:
-        shown[np.random.default_rng(0).choice(n, most, replace=False)] = True
+    shown = np.zeros(n, dtype=bool)
+    shown[np.random.default_rng(0).choice(n, min(n, most), replace=False)] = True
     return shown
 
 
@@ -232,14 +226,10 @@ def _tolerance_lines(
 ) -> None:
     style: Style = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
     ax.axhline(tau, **style)
-    ax.axvline(tau, **style, label=_tolerance(tau, unit))
+    ax.axvline(tau, **style, label=tolerance(tau, unit))
     joint = float(np.mean((z > tau) & (u <= tau)))
     promise = "" if alpha is None else f" (at most {100 * alpha:g}%)"
     ax.plot([], [], " ", label=f"accepted, yet above tau: {percent(joint)}{promise}")
-
-
-def _tolerance(tau: float, unit: str) -> str:
-    return f"tau = {number(tau)}{f' {literal(unit)}' if unit else ''}"
 
 
 def _limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:

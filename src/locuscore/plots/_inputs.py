@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import as_floats, check_same_length, one_tau
+from locuscore.metrics import check_flags
 from locuscore.plots._style import (
     BLACK,
     BLUE,
@@ -22,6 +23,7 @@ from locuscore.plots._style import (
     new_axes,
     number,
     percent,
+    tolerance,
     with_notes,
 )
 
@@ -102,7 +104,7 @@ def loss_panel(
     >>> ax.get_ylabel()
     'loss (minutes)'
     """
-    tolerance = None if tau is None else one_tau(tau)
+    tau = None if tau is None else one_tau(tau)
     at, z = finite(x=x, losses=losses)
     finite(grid=grid)
     along, u = check_same_length(grid=grid, bound=bound)
@@ -114,12 +116,10 @@ def loss_panel(
         ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label=name)
     drawn = np.where(np.isfinite(u), u, np.nan)
     ax.plot(along, drawn, color=BLUE, linewidth=1.8, label=bound_name(alpha))
-    if tolerance is not None:
-        label = f"tau = {number(tolerance)}"
-        ax.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.2, label=label)
-    note = infinity_note(int(np.isinf(u).sum()), len(u), "line broken")
-    ax.set_xlabel(with_notes("x", note))
-    ax.set_ylabel(in_units("loss", unit))
+    if tau is not None:
+        ax.axhline(tau, color=GREY, linestyle=":", linewidth=1.2, label=tolerance(tau))
+    xlabel = with_notes("x", infinity_note(u, "line broken"))
+    ax.set(xlabel=xlabel, ylabel=in_units("loss", unit))
     ax.set_ylim(bottom=min(0.0, float(z.min())))
     ax.yaxis.set_major_formatter(number)
     ax.legend(frameon=False)
@@ -138,14 +138,13 @@ def rule_panel(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['accepted (50.0%)', 'flagged (50.0%)']
     """
-    at, target, flags = finite(x=x, y=y, accepted=accepted)
-    if not np.isin(flags, (0.0, 1.0)).all():
-        raise ValueError("accepted must hold True or False for each row.")
+    at, target, values = finite(x=x, y=y, accepted=accepted)
+    is_accepted = check_flags(values)
     ax = new_axes(ax)
-    share = round(float(flags.mean()), 3)  # rounded once, so that the two add up
+    share = round(float(is_accepted.mean()), 3)  # rounded once, so that the two add up
     for rows, colour, marker, label in (
-        (flags == 1, BLUE, ".", f"accepted ({percent(share)})"),
-        (flags == 0, VERMILION, "x", f"flagged ({percent(1 - share)})"),
+        (is_accepted, BLUE, ".", f"accepted ({percent(share)})"),
+        (~is_accepted, VERMILION, "x", f"flagged ({percent(1 - share)})"),
     ):
         ax.plot(at[rows], target[rows], marker, color=colour, markersize=4, label=label)
     ax.set(xlabel="x", ylabel="target y")

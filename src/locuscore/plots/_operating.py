@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from locuscore import OperatingCurve, operating_curve
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_numbers, check_share, one_alpha, one_tau
-from locuscore.metrics import ExceedanceCurve, exceedance_curve
+from locuscore.metrics import ExceedanceCurve, exceedance_curve, losses_and
 from locuscore.plots._style import (
     BLACK,
     BLUE,
@@ -22,12 +22,12 @@ from locuscore.plots._style import (
     legend_above,
     literal,
     log_floor,
-    losses_and_bounds,
     new_axes,
     number,
     percent,
     series_styles,
     shares_on,
+    tolerance,
     with_notes,
 )
 
@@ -66,11 +66,11 @@ def exceedance_curves(
     """
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("scores must map at least one name to one score per row.")
-    tolerance, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
+    tau, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
     curves: list[OperatingCurve | ExceedanceCurve] = [
-        exceedance_curve(score, losses, tolerance)
+        exceedance_curve(score, losses, tau)
         if delta is None or place
-        else operating_curve(score, losses, tolerance, delta)
+        else operating_curve(score, losses, tau, delta)
         for place, score in enumerate(scores.values())
     ]
     ax, top = new_axes(ax), 0.0
@@ -82,10 +82,9 @@ def exceedance_curves(
         if isinstance(curve, OperatingCurve):
             label = f"{1 - curve.delta:.0%} band, all thresholds at once"
             ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **SHADE)
-    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first")
-    ax.set_ylabel(f"losses above {_amount(tolerance, unit)} among the accepted")
-    shares_on(ax.xaxis)
-    shares_on(ax.yaxis)
+    ylabel = f"losses above {_amount(tau, unit)} among the accepted"
+    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first", ylabel=ylabel)
+    shares_on(ax.xaxis, ax.yaxis)
     ax.grid(alpha=0.25)
     legend_above(ax, 0.0, 1.02 * top if top > 0 else 1.0)
     return ax
@@ -115,7 +114,7 @@ def operating_by_tau(
     >>> ax.get_xlabel()
     'tolerance tau (dollars)'
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     target, chosen = one_alpha(alpha), None if tau is None else one_tau(tau)
     taus = _taus(u, chosen, log)
     accepted, joint, given = _shares(z, u, taus)
@@ -132,9 +131,9 @@ def operating_by_tau(
             ax.plot(chosen, at, "o", color=colour, zorder=4)
         ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
     _mark(ax, chosen, "alpha", target)
-    title = None if chosen is None else f"at tau = {number(chosen)} {literal(unit)}".rstrip()
-    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "never accepted")
-    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), infinite))
+    title = None if chosen is None else f"at {tolerance(chosen, unit)}"
+    note = infinity_note(u, "never accepted")
+    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), note))
     _finish_shares(ax, title, log)
     return ax
 
@@ -171,11 +170,10 @@ def operating_by_threshold(
     accepted = (curve.acceptance, curve.acceptance_low, curve.acceptance_high)
     bad = (curve.exceedance, curve.low, curve.high)
     above_tau = f"above {_amount(curve.tau, unit)} if accepted"
-    for name, band, colour, dash in (
+    for name, (values, below, above), colour, dash in (
         ("accepted", accepted, BLUE, "-"),
         (above_tau, bad, VERMILION, "--"),
     ):
-        values, below, above = band
         ax.fill_between(curve.threshold, below, above, step="post", **SHADE | {"color": colour})
         note = ""
         if place is not None and threshold is not None:
@@ -245,7 +243,7 @@ def _taus(u: FloatArray, chosen: float | None, log: bool) -> FloatArray:
 
 
 def _amount(tau: float, unit: str) -> str:
-    return f"{number(tau)} {literal(unit)}" if unit else f"tau = {number(tau)}"
+    return f"{number(tau)} {literal(unit)}" if unit else tolerance(tau)
 
 
 def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
