@@ -105,11 +105,6 @@ def feature_names(scorer: Scorer) -> list[str]:
     return [f"x{name}" if is_array else shortened(str(name)) for name in scorer.schema.names]
 
 
-def has_features(scorer: Scorer) -> bool:
-    """Whether the signals begin with the columns of X; `signals` as a function need not."""
-    return scorer.locus.signals_.encoder is not None
-
-
 def signal_names(scorer: Scorer, width: int) -> list[str]:
     """A name for each of so many signals."""
     locus = scorer.locus
