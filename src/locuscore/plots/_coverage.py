@@ -8,20 +8,7 @@ from scipy.stats import binom
 
 from locuscore._shared.checks import check_count, check_same_length, one_alpha
 from locuscore.metrics import LocalCoverage, check_probabilities, local_coverage, losses_and
-from locuscore.plots._style import (
-    BLACK,
-    BLUE,
-    GREY,
-    PALE,
-    Style,
-    bound_name,
-    in_units,
-    literal,
-    new_axes,
-    number,
-    shares_on,
-    with_notes,
-)
+from locuscore.plots import _style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,13 +44,13 @@ def coverage_by_bound(
     z, u = losses_and(losses, bound=bound)
     target = 1 - one_alpha(alpha)
     local = local_coverage(z, u, u, n_bins=check_count(n_bins, "n_bins"), delta=delta)
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     places = np.arange(len(local.n_rows))
     _draw(ax, places, local, target, delta, along="y")
-    names = [number(float(f"{top:.3g}")) for top in local.group]
+    names = [look.number(float(f"{top:.3g}")) for top in local.group]
     ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
     note = f"{len(places)} bins of equal size, each up to the value shown"
-    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), note))
+    ax.set_xlabel(look.label(look.bound_name(alpha), unit, note))
     ax.legend(loc="lower left")
     return ax
 
@@ -98,9 +85,9 @@ def coverage_by_group(
     place_of[size] = np.arange(len(size))
     rank = place_of[np.searchsorted(every.group, np.asarray(groups))]
     local = local_coverage(z, u, np.minimum(rank, n_most), delta=delta)
-    names = [literal(every.group[i]) for i in size[:n_most]]
+    names = [look.literal(every.group[i]) for i in size[:n_most]]
     names += [OTHERS] if len(size) > n_most else []
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     places = np.arange(len(names))
     _draw(ax, places, local, target, delta, along="x")
     labels = [f"{name} ({n:,} rows)" for name, n in zip(names, local.n_rows, strict=True)]
@@ -131,15 +118,15 @@ def pit_histogram(tails: ArrayLike, *, n_bins: int = 20, ax: "Axes | None" = Non
     size = check_count(n_bins, "n_bins")
     counts, edges = np.histogram(1 - values, size, (0.0, 1.0))
     low, high = binom(len(values), 1 / size).ppf([0.025, 0.975])
-    ax = new_axes(ax)
-    ax.axhspan(low, high, color=PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
-    ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
+    ax = look.new_axes(ax)
+    ax.axhspan(low, high, color=look.PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
+    ax.stairs(counts, edges, fill=True, color=look.BLUE, alpha=0.75)
     expected = len(values) / size
-    ax.axhline(expected, color=BLACK, linestyle="--", linewidth=1.2, label="the right law")
+    ax.axhline(expected, color=look.BLACK, linestyle="--", linewidth=1.2, label="the right law")
     ax.set(xlim=(0, 1), ylim=(0, 1.25 * max(counts.max(), high)))
     ax.set_xlabel("probability transform $P(Z < z\\,|\\,x)$ of the realised loss")
     ax.set_ylabel("rows")
-    ax.yaxis.set_major_formatter(number)
+    ax.yaxis.set_major_formatter(look.number)
     ax.legend(loc="upper center", ncols=2, frameon=False)
     return ax
 
@@ -152,9 +139,9 @@ def _draw(
     The axis is zoomed to where the intervals are; shares end at 1.
     """
     error = np.vstack([local.coverage - local.low, local.high - local.coverage])
-    dots: Style = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5}
+    dots: look.Style = {"fmt": "o", "color": look.BLUE, "capsize": 3, "markersize": 5}
     dots["label"] = f"coverage, {1 - delta:.0%} interval"
-    line: Style = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+    line: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2}
     line["label"] = f"1 - alpha = {target:.4g}"
     lowest = min(float(local.low.min()), target)
     room = 0.08 * (1 - lowest) + 0.005
@@ -162,9 +149,9 @@ def _draw(
         ax.axhline(target, **line)
         ax.errorbar(places, local.coverage, yerr=error, **dots)
         ax.set(ylabel="losses within their bound", ylim=(max(lowest - 3 * room, -0.02), 1 + room))
-        shares_on(ax.yaxis)
+        look.shares_on(ax.yaxis)
     else:
         ax.axvline(target, **line)
         ax.errorbar(local.coverage, places, xerr=error, **dots)
         ax.set(xlabel="losses within their bound", xlim=(lowest - room, 1 + room))
-        shares_on(ax.xaxis)
+        look.shares_on(ax.xaxis)

@@ -58,9 +58,10 @@ def literal(text: Any) -> str:
     return str(text).replace("$", r"\$")
 
 
-def in_units(text: str, unit: str) -> str:
-    """Return a label with the unit of the loss behind it."""
-    return f"{text} ({literal(unit)})" if unit else text
+def label(text: str, unit: str, *notes: str) -> str:
+    """Return text with the unit of the loss behind it, and each note on a line of its own."""
+    first = f"{text} ({literal(unit)})" if unit else text
+    return "\n".join([first, *filter(None, notes)])
 
 
 def bound_name(alpha: float | None) -> str:
@@ -122,8 +123,3 @@ def infinity_note(bound: FloatArray, where: str) -> str:
     """Say how many bounds are infinite and where they are drawn; nothing if there are none."""
     n = int(np.isinf(bound).sum())
     return f"{n:,} of {len(bound):,} bounds are infinite: {where}" if n else ""
-
-
-def with_notes(label: str, *notes: str) -> str:
-    """Return a label with each note on a line of its own."""
-    return "\n".join([label, *(note for note in notes if note)])
