@@ -116,8 +116,5 @@ def spread_column(scorer: Scorer, names: list[str]) -> tuple[str, int] | None:
     if scorer.locus.signals_.output_encoder is None:
         return None
     own = range(scorer.locus.n_features_in_, len(names))
-    for wanted in ("spread of the predictor", "entropy of the predictor"):
-        found = [j for j in own if names[j].startswith(wanted)]
-        if found:
-            return wanted, found[0]
-    return None
+    wanted = ("spread of the predictor", "entropy of the predictor")
+    return next(((name, j) for name in wanted for j in own if names[j].startswith(name)), None)
