@@ -13,17 +13,18 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv, expit
 from scipy.stats import ks_1samp, rankdata, uniform
 
-from locuscore._protocols import FloatArray, IntArray
+from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.accepted import count_up_to, distinct_counts, is_accepted
 from locuscore._shared.checks import (
-    check_alpha,
+    check_between,
     check_losses,
     check_numbers,
     check_same_length,
     check_same_order,
     check_scores,
-    check_tau,
     never_accepted,
+    one_alpha,
+    one_tau,
 )
 from locuscore._shared.labels import label_codes
 
@@ -94,14 +95,17 @@ class Law(Protocol):
 
 def coverage(losses: ArrayLike, bound: ArrayLike) -> float:
     """Share of rows with ``loss <= bound``."""
-    z, u = _losses_and(losses, bound=bound)
+    z, u = losses_and(losses, bound=bound)
     return float(np.mean(z <= u))
 
 
 def acceptance_rate(score: ArrayLike, threshold: float) -> float:
     """Share of rows with ``score <= threshold``; an infinite score is never accepted."""
     (s,) = check_scores(score=score)
-    return float(np.mean(is_accepted(s, _number(threshold, "threshold"))))
+    cut = check_numbers(threshold, "threshold")
+    if cut.ndim or np.isnan(cut):
+        raise ValueError(f"threshold must be one number here; got {threshold!r}.")
+    return float(np.mean(is_accepted(s, float(cut))))
 
 
 def exceedance_rates(losses: ArrayLike, accepted: ArrayLike, tau: float) -> ExceedanceRates:
@@ -110,12 +114,8 @@ def exceedance_rates(losses: ArrayLike, accepted: ArrayLike, tau: float) -> Exce
     ``P(Z > tau)``, ``P(Z > tau and accepted)`` and ``P(Z > tau | accepted)``; the last is NaN when
     nothing is accepted.
     """
-    z, flags = _losses_and(losses, accepted=accepted)
-    if not np.isin(flags, (0.0, 1.0)).all():
-        raise ValueError(
-            "accepted must hold True or False for each row; pass score <= threshold, not the score."
-        )
-    exceeds, taken = z > _tau(tau), flags == 1.0
+    z, flags = losses_and(losses, accepted=accepted)
+    exceeds, taken = z > one_tau(tau), check_flags(flags)
     joint = float(np.mean(exceeds & taken))
     conditional = float(np.mean(exceeds[taken])) if taken.any() else float("nan")
     return ExceedanceRates(float(np.mean(exceeds)), joint, conditional)
@@ -127,9 +127,8 @@ def pinball_loss(losses: ArrayLike, bound: ArrayLike, alpha: float) -> float:
     ``max((1 - alpha) * (z - u), alpha * (u - z))``, smallest in expectation at the true quantile;
     inf if a bound is infinite.
     """
-    z, u = _losses_and(losses, bound=bound)
-    a = _number(check_alpha(alpha), "alpha")
-    return float(np.mean(pinball_by_row(z, u, a)))
+    z, u = losses_and(losses, bound=bound)
+    return float(np.mean(pinball_by_row(z, u, one_alpha(alpha))))
 
 
 def pinball_by_row(z: FloatArray, bound: FloatArray, alpha: float) -> FloatArray:
@@ -178,7 +177,7 @@ def randomized_tails(tails: ArrayLike, survival: ArrayLike, random_state: Any = 
     These numbers are uniform on (0, 1) whenever the distribution is right, atoms included. Pass
     them to `pit_uniformity` where distributions have atoms.
     """
-    high, low = (_probabilities(v) for v in check_same_length(tails=tails, survival=survival))
+    high, low = (check_probabilities(v) for v in check_same_length(tails=tails, survival=survival))
     if np.any(low > high):
         raise ValueError("survival P(Z > z) must not be larger than the tail P(Z >= z).")
     return low + (high - low) * np.random.default_rng(random_state).uniform(size=len(high))
@@ -194,7 +193,7 @@ def pit_uniformity(tails: ArrayLike) -> Uniformity:
     the same result for PIT values, ``1 - tail``.
     """
     (values,) = check_same_length(tails=tails)
-    result = ks_1samp(_probabilities(values), uniform.cdf)
+    result = ks_1samp(check_probabilities(values), uniform.cdf)
     return Uniformity(float(result.statistic), float(result.pvalue))
 
 
@@ -212,10 +211,8 @@ def local_coverage(
     after its largest score. Each interval is for one group, not for all groups together.
     """
     check_same_order(losses=losses, groups=groups)
-    z, u = _losses_and(losses, bound=bound)
-    d = _number(delta, "delta")
-    if not 0 < d < 1:
-        raise ValueError(f"delta lies strictly between 0 and 1; got {delta!r}.")
+    z, u = losses_and(losses, bound=bound)
+    d = check_between(delta, "delta")
     names, member = _labels(groups, len(z)) if n_bins is None else _bins(groups, len(z), n_bins)
     n = np.bincount(member)
     k = np.bincount(member, weights=z <= u)
@@ -265,10 +262,10 @@ def _counts_by_score(
     score: ArrayLike, losses: ArrayLike, tau: float
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Distinct scores, and the numbers of rows and of exceedances up to each."""
-    z, s = _losses_and(losses, score=score)
+    z, s = losses_and(losses, score=score)
     s = never_accepted(s)
     threshold, accepted = distinct_counts(np.sort(s))
-    return threshold, accepted, count_up_to(np.sort(s[z > _tau(tau)]), threshold)
+    return threshold, accepted, count_up_to(np.sort(s[z > one_tau(tau)]), threshold)
 
 
 def _labels(groups: ArrayLike, n: int) -> tuple[np.ndarray, IntArray]:
@@ -299,26 +296,25 @@ def _losses(losses: ArrayLike) -> FloatArray:
     return check_losses(z, len(z), "losses")
 
 
-def _losses_and(losses: ArrayLike, **other: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def losses_and(losses: ArrayLike, **other: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return finite losses, and one other array of their length, which may hold infinities."""
     z, values = check_same_length(losses=losses, **other)
     return _losses(z), values
 
 
-def _probabilities(values: FloatArray) -> FloatArray:
+def check_flags(accepted: FloatArray) -> BoolArray:
+    """Return what holds 0 and 1 as flags."""
+    if not np.isin(accepted, (0.0, 1.0)).all():
+        raise ValueError(
+            "accepted must hold True or False for each row; pass score <= threshold, not the score."
+        )
+    return accepted == 1.0
+
+
+def check_probabilities(values: FloatArray) -> FloatArray:
+    """Return tails as they are; raise unless all lie between 0 and 1."""
     if np.any((values < 0) | (values > 1)):
         raise ValueError(
             f"tails are probabilities; got values from {values.min()} to {values.max()}."
         )
     return values
-
-
-def _tau(tau: float) -> float:
-    return _number(check_tau(tau), "tau")
-
-
-def _number(value: Any, name: str) -> float:
-    """Return one number, not a sequence of them and not NaN."""
-    number = check_numbers(value, name)
-    if number.ndim or np.isnan(number):
-        raise ValueError(f"{name} must be one number here; got {value!r}.")
-    return float(number)

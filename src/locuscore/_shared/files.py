@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 
-def write_atomically(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
+def write_atomically(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file beside the old one and put it in its place when it is complete on disk.
 
     Whatever fails before that leaves the old file as it was, and no other.

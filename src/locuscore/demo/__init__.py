@@ -1,5 +1,6 @@
 """A first look on real data: diamond prices, a random forest, and a bound for every error."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,8 @@ def show(m: Measured, console: Any, path: Path) -> None:
     figures, alpha = summary(m), m.setting.alpha
     name, share, tolerance = f"U_{alpha:g}", f"{alpha:.0%}", f"${m.setting.tau:,.0f}"
     low, high = figures["interval"]
-    verdict = (
-        "[bold green]inside[/]"
-        if figures["inside"]
-        else "[bold red]outside[/] (chance alone does that to one split in 20)"
-    )
+    outside = "[bold red]outside[/] (chance alone does that to one split in 20)"
+    verdict = "[bold green]inside[/]" if figures["inside"] else outside
     paragraphs = {
         "opening": f"A random forest learned prices from {m.setting.n_train:,} diamonds. Locus "
         f"learned the forest's errors |predicted - true| from {m.n_fit:,} others and was "
@@ -94,12 +92,9 @@ def show(m: Measured, console: Any, path: Path) -> None:
 
 def write_report(m: Measured, path: Path) -> Path:
     """Save the page that a scorer of these errors would be judged by."""
-    scorer = Scorer(
-        m.locus, m.locus.tau_rule(m.setting.tau, m.setting.alpha), (m.setting.alpha, 0.5)
-    )
-    found = report(
-        scorer, m.rows, m.truth, groups="cut", title="Errors of diamond prices", unit="dollars"
-    )
+    tau, alpha, title = m.setting.tau, m.setting.alpha, "Errors of diamond prices"
+    scorer = Scorer(m.locus, m.locus.tau_rule(tau, alpha), (alpha, 0.5))
+    found = report(scorer, m.rows, m.truth, groups="cut", title=title, unit="dollars")
     path.parent.mkdir(parents=True, exist_ok=True)
     found.write(path)
     return path
@@ -107,9 +102,8 @@ def write_report(m: Measured, path: Path) -> Path:
 
 def draw(m: Measured, path: Path) -> Path:
     """Save two panels: bound against error, and errors above tau against share accepted."""
-    figure = require("matplotlib.figure", extra="demo").Figure(
-        figsize=(12, 5.4), layout="constrained"
-    )
+    new_figure = require("matplotlib.figure", extra="demo").Figure
+    figure = new_figure(figsize=(12, 5.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     alpha, tau, unit = m.setting.alpha, m.setting.tau, "dollars"
     about: dict[str, Any] = {"alpha": alpha, "tau": tau, "unit": unit}
@@ -140,20 +134,23 @@ def draw(m: Measured, path: Path) -> Path:
     return path
 
 
-def _table(title: str) -> Any:
-    box = require("rich.box", extra="demo").SIMPLE
+def _table(title: str, **columns: Sequence[str]) -> Any:
+    """A table without rows; its columns by the side that they are aligned to."""
+    tables, box = (require(f"rich.{part}", extra="demo") for part in ("table", "box"))
     # Narrow padding: the widest table must fit into 80 columns.
-    return require("rich.table", extra="demo").Table(
-        box=box, padding=(0, 1, 0, 0), pad_edge=False, title=title
-    )
+    table = tables.Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, title=title)
+    for side, names in columns.items():
+        for name in names:
+            table.add_column(name, justify=side, no_wrap=True)
+    return table
 
 
 def _example_table(m: Measured) -> Any:
-    table = _table("Test diamonds: flags on the left, dollars on the right")
-    for name in ("Locus", "Isol.\nforest", "sd\n(Y|x)"):
-        table.add_column(name, justify="center", no_wrap=True)
-    for name in ("Predicted", "True", "Error", "U_0.5", f"U_{m.setting.alpha:g}", "sd(Y|x)"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(
+        "Test diamonds: flags on the left, dollars on the right",
+        center=("Locus", "Isol.\nforest", "sd\n(Y|x)"),
+        right=("Predicted", "True", "Error", "U_0.5", f"U_{m.setting.alpha:g}", "sd(Y|x)"),
+    )
     rows = example_rows(m)
     n_flagged = sum(bool(m.flags["locus"][i]) for i in rows)
     for position, i in enumerate(rows):
@@ -173,11 +170,9 @@ def _example_table(m: Measured) -> Any:
 
 def _rule_table(m: Measured, figures: dict[str, Any]) -> Any:
     tolerance = f"${m.setting.tau:,.0f}"
-    table = _table(f"Errors above {tolerance} among the predictions we act on")
-    table.add_column("Act on", no_wrap=True)
-    table.add_column("Accepted", justify="right", no_wrap=True)
-    table.add_column(f"Accepted and\nabove {tolerance}", justify="right", no_wrap=True)
-    table.add_column(f"Above {tolerance}\nif accepted", justify="right", no_wrap=True)
+    shares = ("Accepted", f"Accepted and\nabove {tolerance}", f"Above {tolerance}\nif accepted")
+    title = f"Errors above {tolerance} among the predictions we act on"
+    table = _table(title, left=("Act on",), right=shares)
     everything = f"{figures['bad']:.1%}"
     table.add_row("everything", "100.0%", everything, everything)
     names = {

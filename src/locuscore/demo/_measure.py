@@ -67,12 +67,9 @@ class Measured:
     def flags(self) -> dict[str, np.ndarray]:
         """Flags of Locus, and of two scores cut so that they flag just as many rows."""
         flagged = self.bound > self.setting.tau
+        others = {"outlier": self.outlier, "label_sd": self.label_sd}
         count = int(flagged.sum())
-        return {
-            "locus": flagged,
-            "outlier": _largest(self.outlier, count),
-            "label_sd": _largest(self.label_sd, count),
-        }
+        return {"locus": flagged} | {name: _largest(s, count) for name, s in others.items()}
 
 
 def measure(setting: Setting, step: Callable[[], None] = lambda: None) -> Measured:
@@ -144,18 +141,10 @@ def example_rows(m: Measured) -> list[int]:
     whose loss has rank ``ceil((1 - alpha) * size)``: a share alpha of its kind did worse.
     Combinations that do not occur are left out.
     """
-    locus, outlier, label_sd = m.flags["locus"], m.flags["outlier"], m.flags["label_sd"]
-    kinds = [
-        locus & outlier & label_sd,
-        locus & ~outlier & label_sd,
-        locus & outlier & ~label_sd,
-        ~locus & outlier & ~label_sd,
-        ~locus & ~outlier & label_sd,
-        ~locus & ~outlier & ~label_sd,
-    ]
+    flags = np.column_stack(list(m.flags.values()))  # of Locus, outlier and label_sd
     chosen = []
-    for kind in kinds:
-        rows = np.flatnonzero(kind)
+    for kind in ((1, 1, 1), (1, 0, 1), (1, 1, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)):
+        rows = np.flatnonzero((flags == kind).all(axis=1))
         if len(rows):
             rank = int(np.ceil((1 - m.setting.alpha) * len(rows)))
             chosen.append(int(rows[np.argsort(m.loss[rows], kind="stable")[rank - 1]]))

@@ -1,7 +1,9 @@
 """The base of all families: what follows from `shape`, `sf` and `isf` alone."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -75,6 +77,21 @@ class Draws(ABC):
         In no order; of a stack of one.
         """
         return self.joint_isf(level)
+
+
+class ArrayDraws(Draws):
+    """Laws kept in arrays; `arrays` names those with an entry per row, one of (n, S, ...) first."""
+
+    arrays: ClassVar[tuple[str, ...]]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, n_draws = getattr(self, self.arrays[0]).shape[:2]
+        return (n, n_draws)
+
+    @property
+    def floats_per_row(self) -> int:
+        return sum(math.prod(getattr(self, name).shape[1:]) for name in self.arrays)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Laws made of other laws: transformed, stacked, mixed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -9,14 +10,16 @@ from locuscore._protocols import FloatArray, IntArray, LossDraws
 from locuscore.draws._base import Draws, as_draws, average, envelope, estimate, floats_per_row
 from locuscore.draws._inversion import invert
 
+Function = Callable[[FloatArray], FloatArray]
+
 
 @dataclass(frozen=True)
 class TransformedDraws(Draws):
     """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``."""
 
     draws: LossDraws
-    forward: Callable[[FloatArray], FloatArray]
-    backward: Callable[[FloatArray], FloatArray]
+    forward: Function
+    backward: Function
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -116,7 +119,7 @@ class WeightedDraws(Draws):
         return sum(floats_per_row(part) for part in self.parts)
 
     def sf(self, z: FloatArray) -> FloatArray:
-        first, *others = self._each("sf", z)
+        first, *others = self._each("sf", repeat(z))
         # Where all parts agree so does the mixture, whatever the weights round to: 1 stays 1.
         rest = zip(others, self.weights[1:], strict=True)
         return np.clip(first + sum(w * (survival - first) for survival, w in rest), 0.0, 1.0)
@@ -124,7 +127,7 @@ class WeightedDraws(Draws):
     def isf(self, level: FloatArray) -> FloatArray:
         level = np.broadcast_to(level, self.shape)
         # Below all of the parts' inverses the mixture has the level, above all of them it has not.
-        ends = self._each("isf", level)
+        ends = self._each("isf", repeat(level))
         return invert(self.sf, level, ends.min(axis=0), ends.max(axis=0), self._next_jump)
 
     def knots(self, level: FloatArray) -> FloatArray:
@@ -139,27 +142,21 @@ class WeightedDraws(Draws):
         """Mix the estimates of the parts."""
         return WeightedDraws([estimate(part) for part in self.parts], self.weights)
 
-    def _each(self, method: str, values: FloatArray) -> FloatArray:
-        return np.stack(
-            [_cycled(getattr(part, method), part, values, self.shape) for part in self.parts]
-        )
+    def _each(self, method: str, values: Iterable[FloatArray]) -> FloatArray:
+        """Evaluate `sf` or `isf` of each part, at values of its own."""
+        n_draws = self.shape[1]
+        pairs = zip(self.parts, values, strict=False)  # the values may be one repeated forever
+        return np.stack([_cycled(part, getattr(part, method), at, n_draws) for part, at in pairs])
 
     def _next_jump(self, z: FloatArray) -> FloatArray:
         """Where the first part's survival changes after z: the end of its flat."""
-        survival = [_cycled(part.sf, part, z, self.shape) for part in self.parts]
-        pairs = zip(self.parts, survival, strict=True)
-        ends = np.stack([_cycled(part.isf, part, values, self.shape) for part, values in pairs])
+        ends = self._each("isf", self._each("sf", repeat(z)))
         return np.where(ends > z, ends, np.inf).min(axis=0)
 
 
-def _cycled(
-    function: Callable[[FloatArray], FloatArray],
-    part: LossDraws,
-    values: FloatArray,
-    shape: tuple[int, int],
-) -> FloatArray:
-    """Evaluate a part's `sf` or `isf` for `shape` draws, its own ones over and over."""
-    width, n_draws = part.shape[1], shape[1]
+def _cycled(part: LossDraws, function: Function, values: FloatArray, n_draws: int) -> FloatArray:
+    """Evaluate a part's `sf` or `isf` for so many draws, its own ones over and over."""
+    width = part.shape[1]
     if width == n_draws:
         return function(values)
     values = np.asarray(values)

@@ -1,13 +1,14 @@
 """Normal laws, their mixtures, and the gamma-envelope of mixtures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore.draws._base import Draws, RankedDraws
+from locuscore._shared.blocks import row_blocks
+from locuscore.draws._base import ArrayDraws, RankedDraws
 from locuscore.draws._inversion import LARGEST_BELOW_ONE, kth_largest
 from locuscore.draws._smooth_inversion import invert_smooth
 
@@ -16,19 +17,13 @@ FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the process
 
 
 @dataclass(frozen=True)
-class NormalDraws(Draws):
+class NormalDraws(ArrayDraws):
     """Normal laws: `location` and `scale`, each (n, S)."""
 
     location: FloatArray
     scale: FloatArray
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.location.shape[0], self.location.shape[1])
-
-    @property
-    def floats_per_row(self) -> int:
-        return 2 * self.shape[1]
+    arrays = ("location", "scale")
 
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # the largest floats stand for infinity
@@ -51,7 +46,7 @@ class NormalDraws(Draws):
 
 
 @dataclass(frozen=True)
-class MixtureDraws(Draws):
+class MixtureDraws(ArrayDraws):
     """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
 
     The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
@@ -64,15 +59,8 @@ class MixtureDraws(Draws):
     scale: FloatArray
     repeats: int = 1
 
+    arrays = ("location", "weight", "scale")
     inverts_jointly = True
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.location.shape[0], self.location.shape[1])
-
-    @property
-    def floats_per_row(self) -> int:
-        return 3 * self.location.shape[1] * self.location.shape[2]
 
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -93,14 +81,12 @@ class MixtureDraws(Draws):
     def affine(self, offset: float, factor: float) -> "MixtureDraws":
         """Laws of ``offset + factor * Z``; factor is positive."""
         location, scale = offset + factor * self.location, factor * self.scale
-        return MixtureDraws(self.weight, location, scale, self.repeats)
+        return replace(self, location=location, scale=scale)
 
     def average(self) -> "MixtureDraws":
         """Pool the components of all draws, which is the mean of the laws."""
-        n, n_draws, _ = self.location.shape
-        weight, location, scale = (
-            part.reshape(n, 1, -1) for part in (self.weight, self.location, self.scale)
-        )
+        n, n_draws = self.shape
+        weight, location, scale = self._reshaped(n, 1, -1)
         # Draws are versions of the same components, so a kind merges across all of them.
         return MixtureDraws(weight / n_draws, location, scale, n_draws * self.repeats)
 
@@ -111,11 +97,12 @@ class MixtureDraws(Draws):
     @cached_property
     def _flat(self) -> "MixtureDraws":
         """The same laws, one per row."""
-        shape = (self.shape[0] * self.shape[1], 1, self.location.shape[2])
-        weight, location, scale = (
-            part.reshape(shape) for part in (self.weight, self.location, self.scale)
-        )
-        return MixtureDraws(weight, location, scale, self.repeats)
+        n, n_draws, k = self.location.shape
+        return MixtureDraws(*self._reshaped(n * n_draws, 1, k), self.repeats)
+
+    def _reshaped(self, *shape: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, locations and scales in another shape."""
+        return self.weight.reshape(shape), self.location.reshape(shape), self.scale.reshape(shape)
 
     def _take(self, rows: IntArray | slice) -> "MixtureDraws":
         return MixtureDraws(self.weight[rows], self.location[rows], self.scale[rows], self.repeats)
@@ -124,9 +111,7 @@ class MixtureDraws(Draws):
         """Inverses at m levels of each law, (laws, m)."""
         out = np.empty(level.shape)
         # About ten numbers are kept per law and level while they are searched for.
-        size = max(1, FLOATS_AT_ONCE // (10 * level.shape[1]))
-        for start in range(0, len(level), size):
-            part = slice(start, start + size)
+        for part in row_blocks(len(level), 10 * level.shape[1], floats=FLOATS_AT_ONCE):
             laws = self._flat._take(part)
             out[part] = invert_smooth(
                 laws._sf, level[part], *laws._ends(level[part]), *laws._start(level[part])
@@ -136,9 +121,7 @@ class MixtureDraws(Draws):
     def _sf(self, rows: IntArray, z: FloatArray) -> FloatArray:
         """Survival of the laws `rows` at one z each, a few at a time so that they stay in cache."""
         out = np.empty(len(rows))
-        size = max(1, FLOATS_AT_ONCE // self.location.shape[2])
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
+        for part in row_blocks(len(rows), self.location.shape[2], floats=FLOATS_AT_ONCE):
             out[part] = self._take(rows[part]).sf(z[part, None])[:, 0]
         return out
 
@@ -153,20 +136,14 @@ class MixtureDraws(Draws):
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of each law, (laws, 1)."""
-        laws = self._flat
         # As many versions as components: a single kind, merged into one.
-        merged = MixtureDraws(
-            laws.weight, laws.location, laws.scale, laws.weight.shape[2]
-        )._merged()
+        merged = replace(self._flat, repeats=self.weight.shape[2])._merged()
         return merged.location[:, 0], merged.scale[:, 0]
 
     def _merged(self) -> "MixtureDraws":
         """One component per kind, with the mean and the variance of all its versions."""
         n, _, k = self.location.shape
-        shape = (n, self.repeats, k // self.repeats)
-        weight, location, scale = (
-            part.reshape(shape) for part in (self.weight, self.location, self.scale)
-        )
+        weight, location, scale = self._reshaped(n, self.repeats, k // self.repeats)
         total = weight.sum(axis=1, keepdims=True)
         # A kind without weight has no moments; any will do, as long as they are numbers.
         share = weight / np.where(total > 0, total, 1.0)
@@ -259,9 +236,7 @@ class EnvelopeDraws(RankedDraws):
     ) -> tuple[FloatArray, IntArray, FloatArray]:
         """Survival of the ranked draw of each row at z, which draw that is, and that of `draw`."""
         survival, index, own = np.empty(len(rows)), np.empty_like(rows), np.empty(len(rows))
-        size = max(1, FLOATS_AT_ONCE // self.draws.location[0].size)
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
+        for part in row_blocks(len(rows), self.draws.location[0].size, floats=FLOATS_AT_ONCE):
             values = self.draws._take(rows[part]).sf(z[part, None])
             ranked = kth_largest(values, self.rank[rows[part]])
             survival[part], index[part] = ranked[:, 0], np.argmax(values == ranked, axis=1)

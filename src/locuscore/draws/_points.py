@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore.draws._base import Draws
+from locuscore.draws._base import ArrayDraws
 from locuscore.draws._inversion import SMALLEST_FLOAT, raise_until_below
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
@@ -34,7 +34,7 @@ def _count(flags: BoolArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class StepDraws(Draws):
+class StepDraws(ArrayDraws):
     """Equally weighted points per draw, and a power tail that all draws of a row share.
 
     `points` is (n, S, m), in any order; the tail starts at `top`, at least the row's largest point,
@@ -48,15 +48,8 @@ class StepDraws(Draws):
     # Filled by the first inverse: to sort costs more than to count, unless it serves twice.
     _in_order: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
 
+    arrays = ("points", "top", "scale")
     inverts_jointly = True
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.points.shape[0], self.points.shape[1])
-
-    @property
-    def floats_per_row(self) -> int:
-        return self.points.shape[1] * self.points.shape[2] + 2
 
     def sf(self, z: FloatArray) -> FloatArray:
         above = self._count_above(np.asarray(z))
@@ -141,7 +134,7 @@ class StepDraws(Draws):
 
 
 @dataclass(frozen=True)
-class ShapeDraws(Draws):
+class ShapeDraws(ArrayDraws):
     """One fixed shape times a scale: ``P(Z > z) = P(R > z / scale)``, R of `shape_points`.
 
     `scale` is (n, S) and positive, `shape_points` is (m,) and sorted. The last of the m + 1 equal
@@ -152,13 +145,7 @@ class ShapeDraws(Draws):
     shape_points: FloatArray
     tail_scale: float
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.scale.shape[0], self.scale.shape[1])
-
-    @property
-    def floats_per_row(self) -> int:
-        return self.shape[1]
+    arrays = ("scale",)
 
     def sf(self, z: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # the largest floats stand for infinity
@@ -182,7 +169,7 @@ class ShapeDraws(Draws):
 
 
 @dataclass(frozen=True)
-class GridDraws(Draws):
+class GridDraws(ArrayDraws):
     """Quantiles joined by straight lines, and a power tail beyond the last one.
 
     `quantiles` is (n, S, m), ascending along the last axis, at the survival levels `levels` (m,),
@@ -194,21 +181,12 @@ class GridDraws(Draws):
     levels: FloatArray
     scale: FloatArray
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.quantiles.shape[0], self.quantiles.shape[1])
-
-    @property
-    def floats_per_row(self) -> int:
-        return self.quantiles.shape[1] * self.quantiles.shape[2] + 1
+    arrays = ("quantiles", "scale")
 
     def sf(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, self.shape)
         right = np.count_nonzero(self.quantiles <= z[:, :, None], axis=2)
-        index = np.clip(right, 1, len(self.levels) - 1)[:, :, None]
-        q_low = np.take_along_axis(self.quantiles, index - 1, axis=2)[:, :, 0]
-        q_high = np.take_along_axis(self.quantiles, index, axis=2)[:, :, 0]
-        s_low, s_high = self.levels[index - 1][:, :, 0], self.levels[index][:, :, 0]
+        q_low, q_high, s_low, s_high = self._piece(right)
         # Equal quantiles divide by zero at the ends only, where the line is not used.
         with np.errstate(divide="ignore", invalid="ignore"):
             line = s_low + (s_high - s_low) * ((z - q_low) / (q_high - q_low))
@@ -221,11 +199,15 @@ class GridDraws(Draws):
         level = np.broadcast_to(level, self.shape)
         # The last level that is at least the wanted one starts the piece that holds the answer.
         index = np.searchsorted(-self.levels, -level, side="right")
-        piece = np.clip(index, 1, len(self.levels) - 1)[:, :, None]
-        q_low = np.take_along_axis(self.quantiles, piece - 1, axis=2)[:, :, 0]
-        q_high = np.take_along_axis(self.quantiles, piece, axis=2)[:, :, 0]
-        s_low, s_high = self.levels[piece - 1][:, :, 0], self.levels[piece][:, :, 0]
+        q_low, q_high, s_low, s_high = self._piece(index)
         inside = q_low + (q_high - q_low) * ((level - s_low) / (s_high - s_low))
         share = np.minimum(level / self.levels[-1], 1.0)
         beyond = self.quantiles[:, :, -1] + power_tail_excess(share, self.scale[:, None])
         return np.where(index == len(self.levels), beyond, inside)
+
+    def _piece(self, index: IntArray) -> tuple[FloatArray, ...]:
+        """Quantiles, then levels, at both ends of the piece that ends at an index, (n, S) each."""
+        end = np.clip(index, 1, len(self.levels) - 1)
+        ends = (end - 1, end)
+        places = (np.take_along_axis(self.quantiles, at[:, :, None], axis=2) for at in ends)
+        return (*(place[:, :, 0] for place in places), *(self.levels[at] for at in ends))

@@ -144,10 +144,8 @@ class _Search:
         trial = np.where(inside, trial, 0.5 * (self.left + self.right))
         survival = sf(self.rows, trial)
         below = survival < self.level
-        self.right, self.left = (
-            np.where(below, trial, self.right),
-            np.where(below, self.left, trial),
-        )
+        self.right = np.where(below, trial, self.right)
+        self.left = np.where(below, self.left, trial)
         # Across a jump survival would fall by more: such a right end may be far from the answer.
         near = survival >= (1 - SAME_LEVEL) * self.level
         self.is_near = np.where(below, near, self.is_near)

@@ -8,26 +8,8 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_count, check_same_length, one_tau
-from locuscore.plots._style import (
-    BLACK,
-    BLUE,
-    GREY,
-    VERMILION,
-    Style,
-    bound_name,
-    finite,
-    floor_note,
-    in_units,
-    infinity_note,
-    legend_above,
-    literal,
-    log_floor,
-    losses_and_bounds,
-    new_axes,
-    number,
-    percent,
-    with_notes,
-)
+from locuscore.metrics import losses_and
+from locuscore.plots import _style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,29 +40,27 @@ def bound_against_loss(
     >>> ax.get_ylabel()
     'realised loss (dollars)'
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     most = check_count(max_points, "max_points")
-    tolerance = None if tau is None else one_tau(tau)
-    floor = log_floor(z, u) if log else None
-    ax = new_axes(ax)
+    tau = None if tau is None else one_tau(tau)
+    floor = look.log_floor(z, u) if log else None
+    ax = look.new_axes(ax)
     x, y = (u, z) if floor is None else (np.maximum(u, floor), np.maximum(z, floor))
     shown = _sample(len(z), most)
     within = round(float(np.mean(z <= u)), 3)  # rounded once, so that the two add up
     for rows, colour, marker, label in (
-        (z <= u, BLUE, "o", f"within the bound ({percent(within)})"),
-        (z > u, VERMILION, "^", f"above the bound ({percent(1 - within)})"),
+        (z <= u, look.BLUE, "o", f"within the bound ({look.percent(within)})"),
+        (z > u, look.VERMILION, "^", f"above the bound ({look.percent(1 - within)})"),
     ):
         _points(ax, x, y, rows & shown, colour, marker)
         ax.plot([], [], marker, color=colour, markersize=5, label=label)
-    if tolerance is not None:
-        _tolerance_lines(ax, z, u, tolerance, unit, alpha)
+    if tau is not None:
+        _tolerance_lines(ax, z, u, tau, unit, alpha)
     _limits(ax, x, y, floor)
-    moved = floor is not None and bool((np.minimum(z, u) < floor).any())
     sample = f"{most:,} of {len(z):,} rows drawn" if len(z) > most else ""
-    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "right edge")
-    notes = (infinite, sample, floor_note(floor) if floor is not None and moved else "")
-    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), *notes))
-    ax.set_ylabel(in_units("realised loss", unit))
+    notes = (look.infinity_note(u, "right edge"), sample, look.floor_note(floor, z, u))
+    ax.set_xlabel(look.label(look.bound_name(alpha), unit, *notes))
+    ax.set_ylabel(look.label("realised loss", unit))
     return ax
 
 
@@ -107,31 +87,29 @@ def bound_distribution(
     """
     (u,) = check_same_length(bound=bound)
     size = check_count(n_bins, "n_bins")
-    tolerance = None if tau is None else one_tau(tau)
+    tau = None if tau is None else one_tau(tau)
     known, n_infinite = u[np.isfinite(u)], int(np.isinf(u).sum())
-    floor = log_floor(u) if log else None
+    floor = look.log_floor(u) if log else None
     edges = _edges(known, size, floor)
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     counts, _ = np.histogram(known if floor is None else np.maximum(known, floor), edges)
-    ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
+    ax.stairs(counts, edges, fill=True, color=look.BLUE, alpha=0.75)
     if floor is not None:
         ax.set_xscale("log")
     if n_infinite:
         last = edges[-1] - edges[-2] if floor is None else edges[-1] * (edges[-1] / edges[-2] - 1)
         left, width = edges[-1] + last, 2 * last
-        ax.bar(left, n_infinite, width, align="edge", color="white", edgecolor=GREY, hatch="///")
-    if tolerance is not None:
-        share = percent(float(np.mean(u <= tolerance)))
-        label = f"{_tolerance(tolerance, unit)}, {share} of rows at or below"
-        ax.axvline(tolerance, color=BLACK, linestyle="--", linewidth=1.2, label=label)
-        legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
-    infinite = infinity_note(n_infinite, len(u), "hatched bar")
-    moved = floor is not None and bool((known < floor).any())
-    note = floor_note(floor) if floor is not None and moved else ""
-    ax.set_xlabel(with_notes(in_units(bound_name(alpha), unit), infinite, note))
-    ax.set_ylabel("rows")
-    ax.xaxis.set_major_formatter(number)
-    ax.yaxis.set_major_formatter(number)
+        hatched: look.Style = {"color": "white", "edgecolor": look.GREY, "hatch": "///"}
+        ax.bar(left, n_infinite, width, align="edge", **hatched)
+    if tau is not None:
+        share = look.percent(float(np.mean(u <= tau)))
+        label = f"{look.tolerance(tau, unit)}, {share} of rows at or below"
+        ax.axvline(tau, color=look.BLACK, linestyle="--", linewidth=1.2, label=label)
+        look.legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
+    notes = (look.infinity_note(u, "hatched bar"), look.floor_note(floor, known))
+    ax.set(xlabel=look.label(look.bound_name(alpha), unit, *notes), ylabel="rows")
+    ax.xaxis.set_major_formatter(look.number)
+    ax.yaxis.set_major_formatter(look.number)
     return ax
 
 
@@ -154,7 +132,7 @@ def reasons(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['carat', 'prediction']
     """
-    (values,) = finite(factors=factors)
+    (values,) = look.finite(factors=factors)
     if len(names) != len(values):
         raise ValueError(f"one name per factor: got {len(names)} names, {len(values)} factors.")
     if not (values > 0).all():
@@ -163,20 +141,24 @@ def reasons(
     order = np.argsort(-np.abs(np.log(values)), kind="stable")
     chosen, rest = order[:top], order[top:]
     shown = [float(values[i]) for i in chosen]
-    labels = [literal(names[i]) for i in chosen]
+    labels = [look.literal(names[i]) for i in chosen]
     if len(rest):
         shown.append(float(np.exp(np.log(values[rest]).sum())))
         labels.append(f"({len(rest)} others)")
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     for place, factor in enumerate(shown):
         raised = factor >= 1
-        colour, hatch = (VERMILION, "") if raised else (BLUE, "///")
-        style: Style = {"facecolor": colour, "edgecolor": "white", "hatch": hatch}
+        colour, hatch = (look.VERMILION, "") if raised else (look.BLUE, "///")
+        style: look.Style = {"facecolor": colour, "edgecolor": "white", "hatch": hatch}
         ax.barh(place, factor - 1, left=1.0, height=0.7, **style)
         offset, side = (4, "left") if raised else (-4, "right")
-        place_text: Style = {"xytext": (offset, 0), "textcoords": "offset points", "va": "center"}
+        place_text: look.Style = {
+            "xytext": (offset, 0),
+            "textcoords": "offset points",
+            "va": "center",
+        }
         ax.annotate(f"×{factor:.3g}", (factor, place), ha=side, **place_text)  # noqa: RUF001  # the sign of multiplication is meant
-    ax.axvline(1.0, color=BLACK, linewidth=1)
+    ax.axvline(1.0, color=look.BLACK, linewidth=1)
     ax.set_xscale("log")
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.5)
@@ -200,9 +182,8 @@ def _factor_ticks(ax: "Axes", shown: FloatArray) -> None:
 
 def _sample(n: int, most: int) -> np.ndarray:
     """Mark all rows, or a random sample of them that is the same every time."""
-    shown = np.full(n, n <= most)
-    if n > most:
-        shown[np.random.default_rng(0).choice(n, most, replace=False)] = True
+    shown = np.zeros(n, dtype=bool)
+    shown[np.random.default_rng(0).choice(n, min(n, most), replace=False)] = True
     return shown
 
 
@@ -210,7 +191,7 @@ def _points(
     ax: "Axes", x: FloatArray, y: FloatArray, rows: np.ndarray, colour: str, marker: str
 ) -> None:
     """Scatter rows; those with an infinite x stand on the edge of the picture."""
-    style: Style = {
+    style: look.Style = {
         "s": 8 if marker == "o" else 12,
         "marker": marker,
         "color": colour,
@@ -230,16 +211,12 @@ def _points(
 def _tolerance_lines(
     ax: "Axes", z: FloatArray, u: FloatArray, tau: float, unit: str, alpha: float | None
 ) -> None:
-    style: Style = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+    style: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2}
     ax.axhline(tau, **style)
-    ax.axvline(tau, **style, label=_tolerance(tau, unit))
+    ax.axvline(tau, **style, label=look.tolerance(tau, unit))
     joint = float(np.mean((z > tau) & (u <= tau)))
     promise = "" if alpha is None else f" (at most {100 * alpha:g}%)"
-    ax.plot([], [], " ", label=f"accepted, yet above tau: {percent(joint)}{promise}")
-
-
-def _tolerance(tau: float, unit: str) -> str:
-    return f"tau = {number(tau)}{f' {literal(unit)}' if unit else ''}"
+    ax.plot([], [], " ", label=f"accepted, yet above tau: {look.percent(joint)}{promise}")
 
 
 def _limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:
@@ -249,15 +226,15 @@ def _limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> No
     if floor is None:
         wide, high = 0.04 * (right - left) or 1.0, 0.04 * (top - bottom) or 1.0
         ax.set_xlim(left - wide, right + wide)
-        ax.axline((0, 0), slope=1, color=BLACK, linewidth=1, zorder=3)
-        legend_above(ax, bottom - high, top + high)
+        ax.axline((0, 0), slope=1, color=look.BLACK, linewidth=1, zorder=3)
+        look.legend_above(ax, bottom - high, top + high)
     else:
         ax.set(xscale="log", yscale="log", xlim=(left / 1.3, right * 1.3))
         ends = (floor / 10, 100 * max(right, top))
-        ax.plot(ends, ends, color=BLACK, linewidth=1, zorder=3, scalex=False, scaley=False)
-        legend_above(ax, bottom / 1.3, top * 1.3)
-    ax.xaxis.set_major_formatter(number)
-    ax.yaxis.set_major_formatter(number)
+        ax.plot(ends, ends, color=look.BLACK, linewidth=1, zorder=3, scalex=False, scaley=False)
+        look.legend_above(ax, bottom / 1.3, top * 1.3)
+    ax.xaxis.set_major_formatter(look.number)
+    ax.yaxis.set_major_formatter(look.number)
 
 
 def _edges(known: FloatArray, n_bins: int, floor: float | None) -> FloatArray:

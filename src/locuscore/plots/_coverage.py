@@ -7,22 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from locuscore._shared.checks import check_count, check_same_length, one_alpha
-from locuscore.metrics import LocalCoverage, local_coverage
-from locuscore.plots._style import (
-    BLACK,
-    BLUE,
-    GREY,
-    PALE,
-    Style,
-    bound_name,
-    in_units,
-    literal,
-    losses_and_bounds,
-    new_axes,
-    number,
-    shares_on,
-    with_notes,
-)
+from locuscore.metrics import LocalCoverage, check_probabilities, local_coverage, losses_and
+from locuscore.plots import _style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,19 +41,16 @@ def coverage_by_bound(
     >>> len(ax.get_xticks())
     10
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     target = 1 - one_alpha(alpha)
     local = local_coverage(z, u, u, n_bins=check_count(n_bins, "n_bins"), delta=delta)
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     places = np.arange(len(local.n_rows))
-    ax.axhline(target, **_target_line(target))
-    _with_intervals(ax, places, local, "y", delta)
-    names = [number(float(f"{top:.3g}")) for top in local.group]
+    _draw(ax, places, local, target, delta, along="y")
+    names = [look.number(float(f"{top:.3g}")) for top in local.group]
     ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
-    name = in_units(bound_name(alpha), unit)
-    ax.set_xlabel(with_notes(name, f"{len(places)} bins of equal size, each up to the value shown"))
-    ax.set_ylabel("losses within their bound")
-    _share_limits(ax, local, target, "y")
+    note = f"{len(places)} bins of equal size, each up to the value shown"
+    ax.set_xlabel(look.label(look.bound_name(alpha), unit, note))
     ax.legend(loc="lower left")
     return ax
 
@@ -94,7 +77,7 @@ def coverage_by_group(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['b (2 rows)', 'a (1 rows)']
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     target, n_most = 1 - one_alpha(alpha), check_count(most, "most")
     every = local_coverage(z, u, groups, delta=delta)
     size = np.argsort(-every.n_rows, kind="stable")
@@ -102,17 +85,14 @@ def coverage_by_group(
     place_of[size] = np.arange(len(size))
     rank = place_of[np.searchsorted(every.group, np.asarray(groups))]
     local = local_coverage(z, u, np.minimum(rank, n_most), delta=delta)
-    names = [literal(every.group[i]) for i in size[:n_most]]
+    names = [look.literal(every.group[i]) for i in size[:n_most]]
     names += [OTHERS] if len(size) > n_most else []
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     places = np.arange(len(names))
-    ax.axvline(target, **_target_line(target))
-    _with_intervals(ax, places, local, "x", delta)
+    _draw(ax, places, local, target, delta, along="x")
     labels = [f"{name} ({n:,} rows)" for name, n in zip(names, local.n_rows, strict=True)]
     ax.set_yticks(places, labels)
     ax.set_ylim(len(places) - 0.5, -0.5 - 0.2 * len(places))  # the legend lies above the groups
-    ax.set_xlabel("losses within their bound")
-    _share_limits(ax, local, target, "x")
     ax.legend(loc="upper left", framealpha=0.9, edgecolor="white")
     return ax
 
@@ -134,49 +114,44 @@ def pit_histogram(tails: ArrayLike, *, n_bins: int = 20, ax: "Axes | None" = Non
     >>> ax.get_ylabel()
     'rows'
     """
-    (values,) = check_same_length(tails=tails)
-    if np.any((values < 0) | (values > 1)):
-        raise ValueError(
-            f"tails are probabilities; got values from {values.min()} to {values.max()}."
-        )
+    values = check_probabilities(*check_same_length(tails=tails))
     size = check_count(n_bins, "n_bins")
     counts, edges = np.histogram(1 - values, size, (0.0, 1.0))
     low, high = binom(len(values), 1 / size).ppf([0.025, 0.975])
-    ax = new_axes(ax)
-    ax.axhspan(low, high, color=PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
-    ax.stairs(counts, edges, fill=True, color=BLUE, alpha=0.75)
+    ax = look.new_axes(ax)
+    ax.axhspan(low, high, color=look.PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
+    ax.stairs(counts, edges, fill=True, color=look.BLUE, alpha=0.75)
     expected = len(values) / size
-    ax.axhline(expected, color=BLACK, linestyle="--", linewidth=1.2, label="the right law")
+    ax.axhline(expected, color=look.BLACK, linestyle="--", linewidth=1.2, label="the right law")
     ax.set(xlim=(0, 1), ylim=(0, 1.25 * max(counts.max(), high)))
     ax.set_xlabel("probability transform $P(Z < z\\,|\\,x)$ of the realised loss")
     ax.set_ylabel("rows")
-    ax.yaxis.set_major_formatter(number)
+    ax.yaxis.set_major_formatter(look.number)
     ax.legend(loc="upper center", ncols=2, frameon=False)
     return ax
 
 
-def _target_line(target: float) -> Style:
-    label = f"1 - alpha = {target:.4g}"
-    return {"color": GREY, "linestyle": "--", "linewidth": 1.2, "label": label}
-
-
-def _with_intervals(
-    ax: "Axes", places: np.ndarray, local: LocalCoverage, along: str, delta: float
+def _draw(
+    ax: "Axes", places: np.ndarray, local: LocalCoverage, target: float, delta: float, along: str
 ) -> None:
-    """Draw coverage as dots with their intervals, along the x or the y axis."""
+    """Draw coverage as dots with their intervals along the x or the y axis, and its target.
+
+    The axis is zoomed to where the intervals are; shares end at 1.
+    """
     error = np.vstack([local.coverage - local.low, local.high - local.coverage])
-    style: Style = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5}
-    label = f"coverage, {1 - delta:.0%} interval"
-    if along == "y":
-        ax.errorbar(places, local.coverage, yerr=error, label=label, **style)
-    else:
-        ax.errorbar(local.coverage, places, xerr=error, label=label, **style)
-
-
-def _share_limits(ax: "Axes", local: LocalCoverage, target: float, along: str) -> None:
-    """Zoom to where the intervals are; shares end at 1."""
+    dots: look.Style = {"fmt": "o", "color": look.BLUE, "capsize": 3, "markersize": 5}
+    dots["label"] = f"coverage, {1 - delta:.0%} interval"
+    line: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2}
+    line["label"] = f"1 - alpha = {target:.4g}"
     lowest = min(float(local.low.min()), target)
     room = 0.08 * (1 - lowest) + 0.005
-    ends = (max(lowest - 3 * room, -0.02), 1 + room) if along == "y" else (lowest - room, 1 + room)
-    ax.set(**{f"{along}lim": ends})
-    shares_on(ax.yaxis if along == "y" else ax.xaxis)
+    if along == "y":
+        ax.axhline(target, **line)
+        ax.errorbar(places, local.coverage, yerr=error, **dots)
+        ax.set(ylabel="losses within their bound", ylim=(max(lowest - 3 * room, -0.02), 1 + room))
+        look.shares_on(ax.yaxis)
+    else:
+        ax.axvline(target, **line)
+        ax.errorbar(local.coverage, places, xerr=error, **dots)
+        ax.set(xlabel="losses within their bound", xlim=(lowest - room, 1 + room))
+        look.shares_on(ax.xaxis)

@@ -7,23 +7,8 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import as_floats, check_same_length, one_tau
-from locuscore.plots._style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    PALE,
-    VERMILION,
-    Style,
-    bound_name,
-    finite,
-    in_units,
-    infinity_note,
-    new_axes,
-    number,
-    percent,
-    with_notes,
-)
+from locuscore.metrics import check_flags
+from locuscore.plots import _style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,14 +32,14 @@ def fit_panel(
     >>> len(ax.lines)
     3
     """
-    at, target = finite(x=x, y=y)
-    along, g = finite(grid=grid, prediction=prediction)
-    truth = None if mean is None else finite(grid=grid, mean=mean)[1]
-    ax = new_axes(ax)
+    at, target = look.finite(x=x, y=y)
+    along, g = look.finite(grid=grid, prediction=prediction)
+    truth = None if mean is None else look.finite(grid=grid, mean=mean)[1]
+    ax = look.new_axes(ax)
     _dots(ax, at, target)
     if truth is not None:
-        ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label="true mean")
-    ax.plot(along, g, color=VERMILION, linewidth=1.8, label="prediction $g(x)$")
+        ax.plot(along, truth, color=look.BLACK, linestyle="--", linewidth=1.2, label="true mean")
+    ax.plot(along, g, color=look.VERMILION, linewidth=1.8, label="prediction $g(x)$")
     ax.set(xlabel="x", ylabel="target y")
     ax.legend(frameon=False)
     return ax
@@ -70,9 +55,9 @@ def spread_panel(grid: ArrayLike, sd: ArrayLike, *, ax: "Axes | None" = None) ->
     >>> ax.get_ylabel()
     'sd(Y | x)'
     """
-    along, spread = finite(grid=grid, sd=sd)
-    ax = new_axes(ax)
-    ax.plot(along, spread, color=GREEN, linewidth=1.8, label="standard deviation of Y given x")
+    along, spread = look.finite(grid=grid, sd=sd)
+    ax = look.new_axes(ax)
+    ax.plot(along, spread, color=look.GREEN, linewidth=1.8, label="standard deviation of Y given x")
     ax.set(xlabel="x", ylabel="sd(Y | x)")
     ax.set_ylim(0, 1.15 * float(spread.max()) or 1.0)
     ax.legend(frameon=False)
@@ -102,26 +87,24 @@ def loss_panel(
     >>> ax.get_ylabel()
     'loss (minutes)'
     """
-    tolerance = None if tau is None else one_tau(tau)
-    at, z = finite(x=x, losses=losses)
-    finite(grid=grid)
+    tau = None if tau is None else one_tau(tau)
+    at, z = look.finite(x=x, losses=losses)
+    look.finite(grid=grid)
     along, u = check_same_length(grid=grid, bound=bound)
-    truth = None if quantile is None else finite(grid=grid, quantile=quantile)[1]
-    ax = new_axes(ax)
+    truth = None if quantile is None else look.finite(grid=grid, quantile=quantile)[1]
+    ax = look.new_axes(ax)
     _dots(ax, at, z)
     if truth is not None:
         name = "true quantile" if alpha is None else f"true {1 - alpha:.0%} quantile"
-        ax.plot(along, truth, color=BLACK, linestyle="--", linewidth=1.2, label=name)
+        ax.plot(along, truth, color=look.BLACK, linestyle="--", linewidth=1.2, label=name)
     drawn = np.where(np.isfinite(u), u, np.nan)
-    ax.plot(along, drawn, color=BLUE, linewidth=1.8, label=bound_name(alpha))
-    if tolerance is not None:
-        label = f"tau = {number(tolerance)}"
-        ax.axhline(tolerance, color=GREY, linestyle=":", linewidth=1.2, label=label)
-    note = infinity_note(int(np.isinf(u).sum()), len(u), "line broken")
-    ax.set_xlabel(with_notes("x", note))
-    ax.set_ylabel(in_units("loss", unit))
+    ax.plot(along, drawn, color=look.BLUE, linewidth=1.8, label=look.bound_name(alpha))
+    if tau is not None:
+        ax.axhline(tau, color=look.GREY, linestyle=":", linewidth=1.2, label=look.tolerance(tau))
+    xlabel = look.label("x", "", look.infinity_note(u, "line broken"))
+    ax.set(xlabel=xlabel, ylabel=look.label("loss", unit))
     ax.set_ylim(bottom=min(0.0, float(z.min())))
-    ax.yaxis.set_major_formatter(number)
+    ax.yaxis.set_major_formatter(look.number)
     ax.legend(frameon=False)
     return ax
 
@@ -138,14 +121,13 @@ def rule_panel(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['accepted (50.0%)', 'flagged (50.0%)']
     """
-    at, target, flags = finite(x=x, y=y, accepted=accepted)
-    if not np.isin(flags, (0.0, 1.0)).all():
-        raise ValueError("accepted must hold True or False for each row.")
-    ax = new_axes(ax)
-    share = round(float(flags.mean()), 3)  # rounded once, so that the two add up
+    at, target, values = look.finite(x=x, y=y, accepted=accepted)
+    is_accepted = check_flags(values)
+    ax = look.new_axes(ax)
+    share = round(float(is_accepted.mean()), 3)  # rounded once, so that the two add up
     for rows, colour, marker, label in (
-        (flags == 1, BLUE, ".", f"accepted ({percent(share)})"),
-        (flags == 0, VERMILION, "x", f"flagged ({percent(1 - share)})"),
+        (is_accepted, look.BLUE, ".", f"accepted ({look.percent(share)})"),
+        (~is_accepted, look.VERMILION, "x", f"flagged ({look.percent(1 - share)})"),
     ):
         ax.plot(at[rows], target[rows], marker, color=colour, markersize=4, label=label)
     ax.set(xlabel="x", ylabel="target y")
@@ -174,7 +156,7 @@ def gamma_map(
     >>> ax.get_xlabel()
     'first feature'
     """
-    (a,), (b,) = finite(first=first), finite(second=second)
+    (a,), (b,) = look.finite(first=first), look.finite(second=second)
     values = as_floats(gamma, "gamma")
     if values.shape != (len(b), len(a)):
         raise ValueError(
@@ -186,13 +168,13 @@ def gamma_map(
     dots = None if rows is None else as_floats(rows, "rows")
     if dots is not None and (dots.ndim != 2 or dots.shape[1] != 2):
         raise ValueError(f"rows must have shape (n, 2); got {dots.shape}.")
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     mesh = ax.pcolormesh(a, b, values, cmap="cividis", shading="nearest", rasterized=True)
     figure = ax.get_figure(root=False)
     if figure is not None:
         figure.colorbar(mesh, ax=ax, label=r"$\gamma(x)$: smaller is more cautious")
     if dots is not None:
-        style: Style = {"markersize": 3, "markeredgecolor": "black", "markeredgewidth": 0.5}
+        style: look.Style = {"markersize": 3, "markeredgecolor": "black", "markeredgewidth": 0.5}
         ax.plot(*dots.T, "o", color="white", label="rows the loss model was fitted on", **style)
         ax.legend(loc="upper right", framealpha=0.9)
     ax.set(xlabel=names[0], ylabel=names[1])
@@ -200,4 +182,4 @@ def gamma_map(
 
 
 def _dots(ax: "Axes", x: FloatArray, y: FloatArray) -> None:
-    ax.plot(x, y, ".", color=PALE, markersize=4, rasterized=True)
+    ax.plot(x, y, ".", color=look.PALE, markersize=4, rasterized=True)

@@ -9,33 +9,14 @@ from numpy.typing import ArrayLike
 from locuscore import OperatingCurve, operating_curve
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_numbers, check_share, one_alpha, one_tau
-from locuscore.metrics import ExceedanceCurve, exceedance_curve
-from locuscore.plots._style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    VERMILION,
-    Style,
-    in_units,
-    infinity_note,
-    legend_above,
-    literal,
-    log_floor,
-    losses_and_bounds,
-    new_axes,
-    number,
-    percent,
-    series_styles,
-    shares_on,
-    with_notes,
-)
+from locuscore.metrics import ExceedanceCurve, exceedance_curve, losses_and
+from locuscore.plots import _style as look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 N_TAUS = 400  # tolerances at which a curve is evaluated
-SHADE: Style = {"color": BLUE, "alpha": 0.18, "linewidth": 0}
+SHADE: look.Style = {"color": look.BLUE, "alpha": 0.18, "linewidth": 0}
 
 
 def exceedance_curves(
@@ -66,28 +47,27 @@ def exceedance_curves(
     """
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("scores must map at least one name to one score per row.")
-    tolerance, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
+    tau, least = one_tau(tau), check_share(from_acceptance, "from_acceptance")
     curves: list[OperatingCurve | ExceedanceCurve] = [
-        exceedance_curve(score, losses, tolerance)
+        exceedance_curve(score, losses, tau)
         if delta is None or place
-        else operating_curve(score, losses, tolerance, delta)
+        else operating_curve(score, losses, tau, delta)
         for place, score in enumerate(scores.values())
     ]
-    ax, top = new_axes(ax), 0.0
-    for name, curve, style in zip(scores, curves, series_styles(len(curves)), strict=True):
+    ax, top = look.new_axes(ax), 0.0
+    for name, curve, style in zip(scores, curves, look.series_styles(len(curves)), strict=True):
         enough = curve.acceptance >= least
         x, y = curve.acceptance[enough], curve.exceedance[enough]
-        ax.plot(x, y, label=literal(name), **style)
+        ax.plot(x, y, label=look.literal(name), **style)
         top = max(top, float(y.max(initial=0.0)))
         if isinstance(curve, OperatingCurve):
             label = f"{1 - curve.delta:.0%} band, all thresholds at once"
             ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **SHADE)
-    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first")
-    ax.set_ylabel(f"losses above {_amount(tolerance, unit)} among the accepted")
-    shares_on(ax.xaxis)
-    shares_on(ax.yaxis)
+    ylabel = f"losses above {_amount(tau, unit)} among the accepted"
+    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first", ylabel=ylabel)
+    look.shares_on(ax.xaxis, ax.yaxis)
     ax.grid(alpha=0.25)
-    legend_above(ax, 0.0, 1.02 * top if top > 0 else 1.0)
+    look.legend_above(ax, 0.0, 1.02 * top if top > 0 else 1.0)
     return ax
 
 
@@ -115,26 +95,26 @@ def operating_by_tau(
     >>> ax.get_xlabel()
     'tolerance tau (dollars)'
     """
-    z, u = losses_and_bounds(losses, bound)
+    z, u = losses_and(losses, bound=bound)
     target, chosen = one_alpha(alpha), None if tau is None else one_tau(tau)
     taus = _taus(u, chosen, log)
     accepted, joint, given = _shares(z, u, taus)
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     for name, shares, colour, dash in (
-        ("accepted", accepted, BLUE, "-"),
-        ("above tau if accepted", given, VERMILION, "--"),
-        ("accepted and above tau", joint, GREEN, "-."),
+        ("accepted", accepted, look.BLUE, "-"),
+        ("above tau if accepted", given, look.VERMILION, "--"),
+        ("accepted and above tau", joint, look.GREEN, "-."),
     ):
         note = ""
         if chosen is not None:
             at = float(shares[np.searchsorted(taus, chosen)])
-            note = ": none accepted" if np.isnan(at) else f": {percent(at)}"
+            note = ": none accepted" if np.isnan(at) else f": {look.percent(at)}"
             ax.plot(chosen, at, "o", color=colour, zorder=4)
         ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
     _mark(ax, chosen, "alpha", target)
-    title = None if chosen is None else f"at tau = {number(chosen)} {literal(unit)}".rstrip()
-    infinite = infinity_note(int(np.isinf(u).sum()), len(u), "never accepted")
-    ax.set_xlabel(with_notes(in_units("tolerance tau", unit), infinite))
+    title = None if chosen is None else f"at {look.tolerance(chosen, unit)}"
+    note = look.infinity_note(u, "never accepted")
+    ax.set_xlabel(look.label("tolerance tau", unit, note))
     _finish_shares(ax, title, log)
     return ax
 
@@ -167,24 +147,23 @@ def operating_by_threshold(
     _check_curve(curve, log)
     tolerated = None if eta is None else check_share(eta, "eta")
     place = None if threshold is None else _entry(curve, threshold)
-    ax = new_axes(ax)
+    ax = look.new_axes(ax)
     accepted = (curve.acceptance, curve.acceptance_low, curve.acceptance_high)
     bad = (curve.exceedance, curve.low, curve.high)
     above_tau = f"above {_amount(curve.tau, unit)} if accepted"
-    for name, band, colour, dash in (
-        ("accepted", accepted, BLUE, "-"),
-        (above_tau, bad, VERMILION, "--"),
+    for name, (values, below, above), colour, dash in (
+        ("accepted", accepted, look.BLUE, "-"),
+        (above_tau, bad, look.VERMILION, "--"),
     ):
-        values, below, above = band
         ax.fill_between(curve.threshold, below, above, step="post", **SHADE | {"color": colour})
         note = ""
         if place is not None and threshold is not None:
             note = f": {values[place]:.1%} ({below[place]:.1%} to {above[place]:.1%})"
             ax.plot(threshold, values[place], "o", color=colour, zorder=4)
-        style: Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
+        style: look.Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
         ax.plot(curve.threshold, values, label=name + note, **style)
     _mark(ax, threshold, "eta", tolerated)
-    ax.set_xlabel(f"threshold of the {literal(score)}")
+    ax.set_xlabel(f"threshold of the {look.literal(score)}")
     _finish_shares(ax, f"bands hold at all thresholds with confidence {1 - curve.delta:g}", log)
     return ax
 
@@ -211,9 +190,10 @@ def _entry(curve: OperatingCurve, threshold: float) -> int:
 def _mark(ax: "Axes", place: float | None, name: str, share: float | None) -> None:
     """Draw a line across at a share that has a name, and one upwards at the chosen place."""
     if share is not None:
-        ax.axhline(share, color=GREY, linestyle=":", linewidth=1.2, label=f"{name} = {share:g}")
+        label = f"{name} = {share:g}"
+        ax.axhline(share, color=look.GREY, linestyle=":", linewidth=1.2, label=label)
     if place is not None:
-        ax.axvline(place, color=BLACK, linewidth=0.8)
+        ax.axvline(place, color=look.BLACK, linewidth=0.8)
 
 
 def _shares(
@@ -238,22 +218,22 @@ def _taus(u: FloatArray, chosen: float | None, log: bool) -> FloatArray:
         raise ValueError(f"log=True needs a positive tau; got {chosen:g}.")
     low, high = float(known.min()), float(known.max())
     if log:
-        taus = np.geomspace(max(low, log_floor(known)), high, N_TAUS)
+        taus = np.geomspace(max(low, look.log_floor(known)), high, N_TAUS)
     else:
         taus = np.linspace(min(0.0, low), high, N_TAUS)
     return taus if chosen is None else np.union1d(taus, chosen)
 
 
 def _amount(tau: float, unit: str) -> str:
-    return f"{number(tau)} {literal(unit)}" if unit else f"tau = {number(tau)}"
+    return f"{look.number(tau)} {look.literal(unit)}" if unit else look.tolerance(tau)
 
 
 def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
     if log:
         ax.set_xscale("log")
     ax.set_yticks(np.linspace(0, 1, 6))
-    shares_on(ax.yaxis)
-    ax.xaxis.set_major_formatter(number)
+    look.shares_on(ax.yaxis)
+    ax.xaxis.set_major_formatter(look.number)
     ax.set_ylabel("share of rows")
     ax.grid(alpha=0.25)
-    legend_above(ax, 0.0, 1.02, title)
+    look.legend_above(ax, 0.0, 1.02, title)

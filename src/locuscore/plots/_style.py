@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
-from locuscore._shared.checks import check_losses, check_same_length
+from locuscore._shared.checks import check_same_length
 from locuscore._shared.optional import require
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ def series_styles(n: int) -> list[Style]:
     return styles
 
 
-def losses_and_bounds(losses: ArrayLike, bound: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return finite losses, and bounds that may be infinite, of one length."""
-    z, u = check_same_length(losses=losses, bound=bound)
-    return check_losses(z, len(z), "losses"), u
-
-
 def finite(**arrays: ArrayLike) -> list[FloatArray]:
     """Return arrays of one length without missing or infinite values."""
     values = check_same_length(**arrays)
@@ -64,9 +58,10 @@ def literal(text: Any) -> str:
     return str(text).replace("$", r"\$")
 
 
-def in_units(text: str, unit: str) -> str:
-    """Return a label with the unit of the loss behind it."""
-    return f"{text} ({literal(unit)})" if unit else text
+def label(text: str, unit: str, *notes: str) -> str:
+    """Return text with the unit of the loss behind it, and each note on a line of its own."""
+    first = f"{text} ({literal(unit)})" if unit else text
+    return "\n".join([first, *filter(None, notes)])
 
 
 def bound_name(alpha: float | None) -> str:
@@ -84,9 +79,15 @@ def percent(share: float) -> str:
     return f"{share:.1%}"
 
 
-def shares_on(axis: Any) -> None:
-    """Label an axis of shares in percent."""
-    axis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+def shares_on(*axes: Any) -> None:
+    """Label axes of shares in percent."""
+    for axis in axes:
+        axis.set_major_formatter(lambda share, _: f"{100 * share:.4g}%")
+
+
+def tolerance(tau: float, unit: str = "") -> str:
+    """Return a tolerance by its name, with its unit."""
+    return f"tau = {number(tau)}{f' {literal(unit)}' if unit else ''}"
 
 
 def legend_above(ax: "Axes", bottom: float, top: float, title: str | None = None) -> None:
@@ -112,16 +113,13 @@ def log_floor(*values: FloatArray) -> float:
     return float(10.0 ** np.round(np.log10(top) - DECADES))
 
 
-def floor_note(floor: float) -> str:
-    """Say that small values were moved up to the end of the axis."""
-    return f"values below {number(floor)} drawn there"
+def floor_note(floor: float | None, *values: FloatArray) -> str:
+    """Say that small values were moved up to the end of the axis; nothing if there are none."""
+    moved = floor is not None and any((v < floor).any() for v in values)
+    return f"values below {number(floor)} drawn there" if floor is not None and moved else ""
 
 
-def infinity_note(n_infinite: int, n_rows: int, where: str) -> str:
+def infinity_note(bound: FloatArray, where: str) -> str:
     """Say how many bounds are infinite and where they are drawn; nothing if there are none."""
-    return f"{n_infinite:,} of {n_rows:,} bounds are infinite: {where}" if n_infinite else ""
-
-
-def with_notes(label: str, *notes: str) -> str:
-    """Return a label with each note on a line of its own."""
-    return "\n".join([label, *(note for note in notes if note)])
+    n = int(np.isinf(bound).sum())
+    return f"{n:,} of {len(bound):,} bounds are infinite: {where}" if n else ""

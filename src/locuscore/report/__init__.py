@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,13 +140,12 @@ def report(
     'kept'
     """
     rows = as_batch(X)[0]
-    check_same_order(X=rows, y=y, losses=losses, groups=groups)
     name = "group"
     if isinstance(groups, str):
         name, groups = groups, column(rows, groups)
     elif groups is not None:
         name = str(getattr(groups, "name", None) or name)
-    batch = Batch(rows, *(None if part is None else as_array(part) for part in (y, losses, groups)))
+    batch = _in_order(Batch(rows, y, losses, groups))
     return report_batches(
         scorer,
         [batch],
@@ -188,8 +187,7 @@ def report_batches(
     stream = (_in_order(Batch(*batch)) for batch in batches)
     first: list[Batch] = []
     if pilot is None:
-        first = list(_first(stream))
-        pilot = _cut(first)
+        first, pilot = _first_rows(stream)
     seen = Summary(
         scorer,
         pilot,
@@ -208,21 +206,14 @@ def _in_order(batch: Batch) -> Batch:
     return batch
 
 
-def _first(stream: Iterator[Batch]) -> Iterator[Batch]:
-    """As many batches as it takes to have rows for the pilot."""
-    n = 0
-    while n < PILOT_ROWS and (batch := next(stream, None)) is not None:
-        n += n_rows(as_batch(batch.X)[0])
-        yield batch
-
-
-def _cut(batches: Iterable[Batch]) -> list[Batch]:
-    """The first 2,000 rows, so that it does not matter how the stream is cut."""
-    found, room = [], PILOT_ROWS
-    for batch in batches:
+def _first_rows(stream: Iterator[Batch]) -> tuple[list[Batch], list[Batch]]:
+    """The batches that hold the first 2,000 rows, and these rows alone, however a stream is cut."""
+    batches, found, room = [], [], PILOT_ROWS
+    while room > 0 and (batch := next(stream, None)) is not None:
+        batches.append(batch)
         found.append(_taken(batch, slice(0, room)))
-        room -= min(room, n_rows(as_batch(batch.X)[0]))
-    return found
+        room -= n_rows(as_batch(batch.X)[0])
+    return batches, found
 
 
 def _some(batch: Batch, seed: int) -> Batch:
@@ -238,7 +229,4 @@ def _taken(batch: Batch, rows: Any) -> Batch:
 
 
 def _write(path: str | Path, text: str) -> None:
-    def write(file: IO[bytes]) -> None:
-        file.write(text.encode())
-
-    write_atomically(path, write)
+    write_atomically(path, lambda file: file.write(text.encode()))

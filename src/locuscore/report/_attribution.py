@@ -31,11 +31,9 @@ class Attribution:
     """Shapley values (rows, signals) of a logarithm; each row's add up to its value less `base`."""
 
     values: FloatArray
-    logs: FloatArray
     base: float
     what: str
     n_background: int
-    n_orders: int
     evaluations: int
     seconds: float
 
@@ -45,7 +43,7 @@ class Attribution:
         return (
             f"Shapley values of the logarithm of {self.what}: the signals of {self.n_background} "
             f"typical rows are replaced by those of the row one after another, in "
-            f"{self.n_orders} random orders, and the changes averaged; "
+            f"{2 * self.n_background} random orders, and the changes averaged; "
             f"{self.evaluations:,} evaluations of the loss model in {self.seconds:.2f} s."
         )
 
@@ -70,12 +68,9 @@ def attribute(
     wanted = EVALUATIONS // max(2 * n * max(d - 1, 1), 1)
     background = background[: min(max(wanted, FEWEST_ORDERS), MOST_ORDERS)]
     what, log_value = _log_value(locus, np.vstack([rows, background]), alpha, tau, entries)
-    values, logs, base, evaluations = shapley(log_value, rows, background, seed)
-    n_orders = 2 * len(background)
-    seconds = time.perf_counter() - started
-    return Attribution(
-        values, logs, base, what, len(background), n_orders, evaluations, round(seconds, 3)
-    )
+    values, _, base, evaluations = shapley(log_value, rows, background, seed)
+    seconds = round(time.perf_counter() - started, 3)
+    return Attribution(values, base, what, len(background), evaluations, seconds)
 
 
 def shapley(

@@ -47,12 +47,8 @@ def make_grid(
     taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, tau)
     start = _default_tau(losses, support.high) if tau is None else tau
     tau_start = int(np.argmin(np.abs(taus - start)))
-    alpha = (
-        scorer.alphas[0]
-        if rule is None
-        else rule.score.rule_alpha(rule.threshold) or scorer.alphas[0]
-    )
-    alpha_start = int(np.argmin(np.abs(ALPHAS - alpha)))
+    alpha = None if rule is None else rule.score.rule_alpha(rule.threshold)
+    alpha_start = int(np.argmin(np.abs(ALPHAS - (alpha or scorer.alphas[0]))))
     if rule is None or score is None:
         return Grid(taus, tau_start, alpha_start)
     passed = passed_thresholds(rule)
@@ -128,9 +124,9 @@ def _default_tau(losses: FloatArray, top: float) -> float:
 
 def _thresholds(score: FloatArray, needed: FloatArray) -> FloatArray:
     finite = score[np.isfinite(score)]
-    room = max(N_THRESHOLDS - len(needed), 2)
     if not len(finite):
         return np.unique(needed)
+    room = max(N_THRESHOLDS - len(needed), 2)
     spread = np.quantile(finite, np.linspace(0, 1, room), method="nearest")
     return np.union1d(spread, needed)
 

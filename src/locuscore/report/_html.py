@@ -28,7 +28,8 @@ PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 def page(summary: Mapping[str, Any]) -> str:
     """Return the page that shows a summary; its script and style run by their digest only."""
-    style, script = _style(), _script()
+    style, body = _template("report.css"), "\n".join(map(_template, SCRIPTS))
+    script = f'(() => {{\n"use strict";\n{body}}})();\n'
     guarantee = summary["guarantee"]
     parts = {
         "policy": _policy(style, script),
@@ -70,12 +71,3 @@ def _digest(text: str) -> str:
 @cache
 def _template(name: str) -> str:
     return files("locuscore.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _style() -> str:
-    return _template("report.css")
-
-
-def _script() -> str:
-    body = "\n".join(_template(name) for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{body}}})();\n'

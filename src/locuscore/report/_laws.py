@@ -105,11 +105,6 @@ def feature_names(scorer: Scorer) -> list[str]:
     return [f"x{name}" if is_array else shortened(str(name)) for name in scorer.schema.names]
 
 
-def has_features(scorer: Scorer) -> bool:
-    """Whether the signals begin with the columns of X; `signals` as a function need not."""
-    return scorer.locus.signals_.encoder is not None
-
-
 def signal_names(scorer: Scorer, width: int) -> list[str]:
     """A name for each of so many signals."""
     locus = scorer.locus
@@ -121,8 +116,5 @@ def spread_column(scorer: Scorer, names: list[str]) -> tuple[str, int] | None:
     if scorer.locus.signals_.output_encoder is None:
         return None
     own = range(scorer.locus.n_features_in_, len(names))
-    for wanted in ("spread of the predictor", "entropy of the predictor"):
-        found = [j for j in own if names[j].startswith(wanted)]
-        if found:
-            return wanted, found[0]
-    return None
+    wanted = ("spread of the predictor", "entropy of the predictor")
+    return next(((name, j) for name in wanted for j in own if names[j].startswith(name)), None)

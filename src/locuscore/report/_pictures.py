@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import IsolationForest
+from sklearn.impute import SimpleImputer
 
 from locuscore import operating_curve
 from locuscore._protocols import FloatArray
@@ -68,17 +69,13 @@ def curves(
     """Exceedance among the accepted against acceptance, by score; the first one with its band."""
     series: list[dict[str, Any]] = []
     for name, score in scores.items():
-        part: dict[str, Any] = {"name": name, "low": None, "high": None}
-        if series:
-            plain = exceedance_curve(score, loss, tau)
-            shown = _spread(plain.acceptance)
-            found = {"acceptance": plain.acceptance, "exceedance": plain.exceedance}
-        else:
-            banded = operating_curve(score, loss, tau, 1 - LEVEL, seed)
-            shown = _spread(banded.acceptance)
-            found = {"acceptance": banded.acceptance, "exceedance": banded.exceedance}
-            found |= {"low": banded.low, "high": banded.high}
-        part |= {key: [_short(v) for v in values[shown].tolist()] for key, values in found.items()}
+        part: dict[str, Any] = {"name": name}
+        banded = None if series else operating_curve(score, loss, tau, 1 - LEVEL, seed)
+        curve = exceedance_curve(score, loss, tau) if banded is None else banded
+        shown = _spread(curve.acceptance)
+        for key in ("low", "high", "acceptance", "exceedance"):
+            values = getattr(curve, key, None)
+            part[key] = None if values is None else [_short(v) for v in values[shown].tolist()]
         series.append(part | {"area": exceedance_area(score, loss, tau)})
     return {"tau": tau, "series": series, "band_level": LEVEL, "n_rows": len(loss)}
 
@@ -107,17 +104,10 @@ def bounds(alpha: float, bound: FloatArray) -> dict[str, Any]:
 
 def outlier_score(features: FloatArray, seed: int) -> FloatArray:
     """How unusual each row is, by an isolation forest on the same rows; gaps take the median."""
-    with np.errstate(all="ignore"):
-        middle = np.array([_median(column) for column in features.T])
-    filled = np.where(np.isnan(features), middle, features)
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
     # The forest keeps single precision.
-    filled = np.clip(filled, -1e30, 1e30)
+    filled = imputer.fit_transform(np.clip(features, -1e30, 1e30))
     return np.asarray(-IsolationForest(random_state=seed).fit(filled).score_samples(filled))
-
-
-def _median(values: FloatArray) -> float:
-    present = values[~np.isnan(values)]
-    return float(np.median(present)) if len(present) else 0.0
 
 
 def _spread(acceptance: FloatArray) -> np.ndarray:

@@ -20,7 +20,7 @@ MOST_FEATURES = 40  # columns of the table
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: its place in the order of risk, its label, its cells and its signals."""
+    """One row: what orders it, smallest first, its label, its cells and its signals."""
 
     key: tuple[float, float, int]
     label: str
@@ -44,15 +44,9 @@ class Extremes:
 
     def add(self, block: Block) -> None:
         """See further rows."""
-        bound, tail = block.bounds[:, 0], block.tail
-        order = np.lexsort((np.arange(len(bound)), tail, bound))
-        low = self._entering(order[:SHOWN], block, self._low, 1)
-        # From the end of the order, but the first of rows that tie comes first.
-        falling = np.lexsort((np.arange(len(bound)), -tail, -bound))
-        high = self._entering(falling[:SHOWN], block, self._high, -1)
-        self._low = sorted(self._low + low, key=lambda entry: entry.key)[:SHOWN]
-        self._high = sorted(self._high + high, key=lambda entry: _down(entry.key))[:SHOWN]
-        self.n_seen += len(bound)
+        self._low = self._first(self._low, block, 1)
+        self._high = self._first(self._high, block, -1)
+        self.n_seen += len(block)
 
     @property
     def riskiest(self) -> list[Entry]:
@@ -64,28 +58,24 @@ class Extremes:
         """Smallest first."""
         return self._low[: self.n_seen // 2]
 
-    def _entering(
-        self, candidates: IntArray, block: Block, kept: list[Entry], sign: int
-    ) -> list[Entry]:
-        """Those of some rows that belong among the kept ones."""
-        bound, tail = block.bounds[:, 0], block.tail
+    def _first(self, kept: list[Entry], block: Block, sign: int) -> list[Entry]:
+        """The first of the kept rows and those of a block, from the smallest or the largest on."""
+        keys = sign * np.column_stack([block.bounds[:, 0], block.tail])
+        at = np.lexsort((keys[:, 1], keys[:, 0]))[:SHOWN]  # rows that tie stay in order
         if len(kept) == SHOWN:
-            worst = kept[-1].key[:2]
-            better = [
-                (sign * bound[i], sign * tail[i]) < (sign * worst[0], sign * worst[1])
-                for i in candidates
-            ]
-            candidates = candidates[np.array(better, dtype=bool)]
-        return self._entries(np.asarray(candidates), block) if len(candidates) else []
+            at = at[[tuple(keys[i]) < kept[-1].key[:2] for i in at]]
+        entering = self._entries(at, block, keys) if len(at) else []
+        return sorted(kept + entering, key=lambda entry: entry.key)[:SHOWN]
 
-    def _entries(self, at: IntArray, block: Block) -> list[Entry]:
+    def _entries(self, at: IntArray, block: Block, keys: FloatArray) -> list[Entry]:
         source = block.source
         outputs = source.outputs.take(at)
         rows, labels = outputs.X, _labels(source.outputs.X, at, self.n_seen)
         names = column_names(rows)[:MOST_FEATURES]
         features = list(zip(*(_listed(rows, name) for name in names), strict=True))
         has_predictor = self.scorer.locus.predictor_ is not None
-        predictions = self._predictions(outputs.predictions) if has_predictor else {}
+        known = self.scorer.prediction_columns(outputs.predictions) if has_predictor else {}
+        predictions = {name: values.tolist() for name, values in known.items()}
         found = []
         for k, i in enumerate(at):
             cells = {name: values[k] for name, values in predictions.items()}
@@ -95,19 +85,11 @@ class Extremes:
                 if rule.score != Score.bound(self.scorer.alphas[0]):  # that is the bound again
                     cells["score"] = float(score[0])
                 cells["flag"] = "accept" if rule.accepts(score, rule.score)[0] else "flag"
-            key = (float(block.bounds[i, 0]), float(block.tail[i]), self.n_seen + int(i))
+            key = (float(keys[i, 0]), float(keys[i, 1]), self.n_seen + int(i))
             entry = None if source.entries is None else source.entries[i]
             signals = source.signals[i].copy()
             found.append(Entry(key, labels[k], cells, list(features[k]), signals, entry))
         return found
-
-    def _predictions(self, known: np.ndarray) -> dict[str, list[Any]]:
-        columns = self.scorer.prediction_columns(known)
-        return {name: values.tolist() for name, values in columns.items()}
-
-
-def _down(key: tuple[float, float, int]) -> tuple[float, float, int]:
-    return -key[0], -key[1], key[2]
 
 
 def _labels(rows: Rows, at: IntArray, first: int) -> list[str]:
@@ -116,12 +98,10 @@ def _labels(rows: Rows, at: IntArray, first: int) -> list[str]:
     index = None if frame is None else nw.maybe_get_index(frame)
     if index is None:
         return [str(first + int(i)) for i in at]
-    return [_label(index[int(i)]) for i in at]
-
-
-def _label(value: Any) -> str:
-    """An index label; the parts of one of several levels side by side."""
-    return shortened(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+    # The parts of a label of several levels stand side by side.
+    labels = (index[int(i)] for i in at)
+    parts = (label if isinstance(label, tuple) else (label,) for label in labels)
+    return [shortened(", ".join(map(str, part))) for part in parts]
 
 
 def _listed(rows: Rows, name: Any) -> list[Any]:

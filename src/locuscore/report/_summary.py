@@ -31,7 +31,6 @@ from locuscore.report._laws import (
     Block,
     Laws,
     feature_names,
-    has_features,
     signal_names,
     spread_column,
 )
@@ -306,7 +305,8 @@ class Summary:
 
     def _reasons(self, entry: Entry, values: FloatArray) -> list[dict[str, Any]]:
         names = signal_names(self.scorer, len(values))
-        known = entry.features if has_features(self.scorer) else []
+        # Signals begin with the columns of X, unless they are a function.
+        known = [] if self.scorer.locus.signals_.encoder is None else entry.features
         cells = [*known, *entry.signals[len(known) :].tolist()]
         order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
         return [

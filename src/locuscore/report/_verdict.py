@@ -254,7 +254,7 @@ def _mean_loss(rule: FlagRule, accepted: Accepted, certificate: MeanLossCertific
         return _nothing("mean loss", about, rule, eta)
     mean, z = accepted.loss_sum / accepted.n, accepted.losses
     seen = (
-        f"the mean loss of {accepted.n:,} accepted rows is {mean:.4g}, where at most {eta:g} is "
+        f"The mean loss of {accepted.n:,} accepted rows is {mean:.4g}, where at most {eta:g} is "
         "promised"
     )
     outside = int(np.sum((z < low) | (z > high)))
@@ -266,7 +266,7 @@ def _mean_loss(rule: FlagRule, accepted: Accepted, certificate: MeanLossCertific
         return mean_loss_p_value(low + high - losses, low + high - eta, low, high)
 
     return Claim(
-        "mean loss", about, rule.standing, eta, mean, accepted.n, _capital(seen),
+        "mean loss", about, rule.standing, eta, mean, accepted.n, seen,
         0.0 if outside else p_value(z), p_value(doubled), more=more if outside else "",
     )  # fmt: skip
 
@@ -280,7 +280,3 @@ def _of_one_group(rule: FlagRule, where: str, eta: float) -> Claim:
 
 def _nothing(kind: str, about: str, rule: FlagRule, eta: float) -> Claim:
     return Claim(kind, about, rule.standing, eta, None, 0, "No row is accepted")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -33,7 +33,7 @@ from locuscore.testing._contract_names import (
     UPPER_INVERSE,
     require,
 )
-from locuscore.testing._draws_contract import check_overrides
+from locuscore.testing._draws_contract import check_overrides, column
 
 N_ROWS, N_FIT = 300, 200  # rows made, and how many of them are D1
 ALPHAS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.7, 0.9])
@@ -171,8 +171,8 @@ def _check_rows_independent(fitted: _Fitted) -> None:
 
 def _check_monotone_laws(fitted: _Fitted) -> None:
     draws = fitted.draws()
-    survival = np.stack([draws.sf(z) for z in _columns(fitted, _z_grid(fitted.case))])
-    inverse = np.stack([draws.isf(level) for level in _columns(fitted, np.array(LEVELS))])
+    survival = np.stack([draws.sf(column(draws, z)) for z in _z_grid(fitted.case)])
+    inverse = np.stack([draws.isf(column(draws, level)) for level in LEVELS])
     require((survival >= 0) & (survival <= 1), MONOTONE, "sf leaves [0, 1]")
     rise = np.diff(survival, axis=0)
     require(rise <= 1e-12, MONOTONE, f"sf rises with z by up to {rise.max():.2g}")
@@ -182,10 +182,10 @@ def _check_monotone_laws(fitted: _Fitted) -> None:
 
 def _check_upper_inverse(fitted: _Fitted) -> None:
     draws, losses = fitted.draws(), f"on the {fitted.case.name} losses"
-    spread = draws.isf(_column(fitted, LEVELS[-1])) - draws.isf(_column(fitted, LEVELS[0]))
+    spread = draws.isf(column(draws, LEVELS[-1])) - draws.isf(column(draws, LEVELS[0]))
     # A flat shows only at the very level a law takes there.
-    attained = [draws.sf(z) for z in _columns(fitted, _z_grid(fitted.case))]
-    for wanted in [*_columns(fitted, np.array(LEVELS)), *attained]:
+    attained = [draws.sf(column(draws, z)) for z in _z_grid(fitted.case)]
+    for wanted in [*(column(draws, level) for level in LEVELS), *attained]:
         level = np.where((wanted > 1e-6) & (wanted < 0.99), wanted, 0.5)
         place = draws.isf(level)
         nearby = PLACE_RTOL * (np.abs(place) + spread)
@@ -211,7 +211,7 @@ def _check_rounding(fitted: _Fitted) -> None:
 
 def _check_tail(fitted: _Fitted) -> None:
     draws = fitted.draws()
-    upper, middle = draws.isf(_column(fitted, 1e-3)), draws.isf(_column(fitted, 0.5))
+    upper, middle = draws.isf(column(draws, 1e-3)), draws.isf(column(draws, 0.5))
     ended = np.mean(draws.sf(upper + 2.0 * (upper - middle)) <= 0)
     where = f"soon after their upper thousandth, on the {fitted.case.name} losses"
     require(ended == 0, NOT_EARLY, f"{ended:.0%} of the laws reach zero {where}")
@@ -361,21 +361,13 @@ def _z_grid(case: _Case) -> FloatArray:
     return np.sort(np.concatenate([np.linspace(low - width, high + 2 * width, 28), own]))
 
 
-def _column(fitted: _Fitted, value: float) -> FloatArray:
-    return np.full((len(fitted.new_rows), 1), value)
-
-
-def _columns(fitted: _Fitted, values: FloatArray) -> list[FloatArray]:
-    return [_column(fitted, value) for value in values]
-
-
 def _inverses(draws: Any) -> FloatArray:
-    return np.hstack([draws.isf(np.full((draws.shape[0], 1), level)) for level in LEVELS])
+    return np.hstack([draws.isf(column(draws, level)) for level in LEVELS])
 
 
 def _describe(draws: Any) -> FloatArray:
     """Some inverses and survivals of all laws, side by side."""
-    survival = [draws.sf(np.full((draws.shape[0], 1), z)) for z in (0.0, 0.5, 2.5)]
+    survival = [draws.sf(column(draws, z)) for z in (0.0, 0.5, 2.5)]
     return np.hstack([_inverses(draws), *survival])
 
 

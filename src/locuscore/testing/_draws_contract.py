@@ -27,7 +27,8 @@ def check_overrides(draws: LossDraws, z_grid: FloatArray, levels: FloatArray) ->
         _check_levels(envelope(stack, ranks), levels, f"envelope({rank})")
 
 
-def _column(draws: Draws, value: float) -> FloatArray:
+def column(draws: LossDraws, value: float) -> FloatArray:
+    """One number for all rows, in the shape that the protocol promises to take."""
     return np.full((draws.shape[0], 1), value)
 
 
@@ -37,8 +38,8 @@ def _check_average(draws: Draws, z_grid: FloatArray) -> None:
     if isinstance(draws, WeightedDraws):
         return  # its parts pair their draws by starting over, but count each once in the mean
     for z in z_grid:
-        column = _column(draws, z)
-        gap = np.abs(law.sf(column)[:, 0] - draws.sf(column).mean(axis=1))
+        at = column(draws, z)
+        gap = np.abs(law.sf(at)[:, 0] - draws.sf(at).mean(axis=1))
         problem = f"average() is off the mean survival by up to {gap.max():.2g} at z = {z:g}"
         require(gap <= SAME_SURVIVAL, OVERRIDES, problem)
 
@@ -47,22 +48,22 @@ def _check_envelope(draws: Draws, ranks: IntArray, z_grid: FloatArray, levels: F
     law, place = envelope(draws, ranks), -int(ranks[0])
     require(law.shape == (draws.shape[0], 1), OVERRIDES, f"envelope() has shape {law.shape}")
     for z in z_grid:
-        column = _column(draws, z)
-        gap = np.abs(law.sf(column)[:, 0] - np.sort(draws.sf(column), axis=1)[:, place])
+        at = column(draws, z)
+        gap = np.abs(law.sf(at)[:, 0] - np.sort(draws.sf(at), axis=1)[:, place])
         problem = f"envelope() is off the ranked survival by up to {gap.max():.2g} at z = {z:g}"
         require(gap <= SAME_SURVIVAL, OVERRIDES, problem)
     for level in levels:
-        column = _column(draws, level)
-        inverses = np.sort(draws.isf(column), axis=1)
+        at = column(draws, level)
+        inverses = np.sort(draws.isf(at), axis=1)
         slack = SAME_PLACE * (np.abs(inverses[:, place]) + np.ptp(inverses, axis=1))
-        same = np.abs(law.isf(column)[:, 0] - inverses[:, place]) <= slack
+        same = np.abs(law.isf(at)[:, 0] - inverses[:, place]) <= slack
         require(same, OVERRIDES, f"envelope() inverts to another place at level {level:g}")
 
 
 def _check_levels(law: Draws, levels: FloatArray, name: str) -> None:
     """Levels shared by all rows, and the same ones shuffled in each row."""
     n, m = law.shape[0], len(levels)
-    alone = np.hstack([law.isf(_column(law, level)) for level in levels])
+    alone = np.hstack([law.isf(column(law, level)) for level in levels])
     slack = SAME_PLACE * (np.abs(alone) + np.ptp(alone, axis=1, keepdims=True))
     shared = law.joint_isf(levels)
     require(shared.shape == (n, m), OVERRIDES, f"joint_isf of {name} has shape {shared.shape}")

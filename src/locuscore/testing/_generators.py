@@ -20,7 +20,6 @@ from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_alpha, check_tau
 
 N_FEATURES = 5
-N_ACTIVE = 3
 
 Function = Callable[[FloatArray], FloatArray]
 
@@ -144,29 +143,8 @@ def _smooth_mean(X: FloatArray) -> FloatArray:
     return 2.0 * X[:, 0] + X[:, 1] - X[:, 2]
 
 
-def _smooth_scale(X: FloatArray) -> FloatArray:
-    return 0.2 + 0.8 * X[:, 0] ** 2 + 0.5 * X[:, 1] * X[:, 2]
-
-
-def _misfit_mean(X: FloatArray) -> FloatArray:
-    return (0.5 + X[:, 1]) * 20.0 * (X[:, 0] - 0.5) ** 4
-
-
-def _misfit_scale(X: FloatArray) -> FloatArray:
-    # Quiet at both ends of the first feature, which is where the line misses most.
-    return 0.05 + 0.15 * (1.0 - np.abs(2.0 * X[:, 0] - 1.0)) * (0.5 + X[:, 2])
-
-
 def _misfit_line(X: FloatArray) -> FloatArray:
     return 0.125 + 0.25 * X[:, 1]  # the least-squares line of the mean
-
-
-def _heavy_mean(X: FloatArray) -> FloatArray:
-    return 2.0 * X[:, 0] + X[:, 1] ** 2
-
-
-def _heavy_scale(X: FloatArray) -> FloatArray:
-    return 0.1 * np.exp(2.0 * X[:, 0] * X[:, 1] + X[:, 2])
 
 
 def _heavy_line(X: FloatArray) -> FloatArray:
@@ -177,24 +155,12 @@ def _inflated_rule(X: FloatArray) -> FloatArray:
     return 1.0 + 2.0 * X[:, 0] + X[:, 1]
 
 
-def _inflated_mean(X: FloatArray) -> FloatArray:
-    return _inflated_rule(X) + 0.5 * X[:, 1]
-
-
-def _inflated_scale(X: FloatArray) -> FloatArray:
-    return 0.2 + 0.8 * X[:, 0]
-
-
-def _inflated_mass(X: FloatArray) -> FloatArray:
-    return 0.1 + 0.7 * X[:, 2]
-
-
 _ALL = (
     Generator(
         name="smooth",
         description="Normal errors whose size varies smoothly; the predictor is the true mean.",
         mean=_smooth_mean,
-        scale=_smooth_scale,
+        scale=lambda X: 0.2 + 0.8 * X[:, 0] ** 2 + 0.5 * X[:, 1] * X[:, 2],
         predictor=_smooth_mean,
         noise=_NORMAL,
     ),
@@ -202,8 +168,9 @@ _ALL = (
         name="misfit",
         description="A line through a curved mean: large losses where the variance is small, as "
         "in the paper's Figure 1.",
-        mean=_misfit_mean,
-        scale=_misfit_scale,
+        mean=lambda X: (0.5 + X[:, 1]) * 20.0 * (X[:, 0] - 0.5) ** 4,
+        # Quiet at both ends of the first feature, which is where the line misses most.
+        scale=lambda X: 0.05 + 0.15 * (1.0 - np.abs(2.0 * X[:, 0] - 1.0)) * (0.5 + X[:, 2]),
         predictor=_misfit_line,
         noise=_NORMAL,
     ),
@@ -211,8 +178,8 @@ _ALL = (
         name="heavy_tails",
         description="Student errors with 3 degrees of freedom and strongly varying size; the "
         "predictor is a line that misses little.",
-        mean=_heavy_mean,
-        scale=_heavy_scale,
+        mean=lambda X: 2.0 * X[:, 0] + X[:, 1] ** 2,
+        scale=lambda X: 0.1 * np.exp(2.0 * X[:, 0] * X[:, 1] + X[:, 2]),
         predictor=_heavy_line,
         noise=_STUDENT,
     ),
@@ -221,11 +188,11 @@ _ALL = (
         description="The target follows a known rule exactly in 10 to 80 % of cases, and the "
         "predictor is that rule, so its loss has an atom at zero. Any other predictor has the "
         "atom at its distance from the rule.",
-        mean=_inflated_mean,
-        scale=_inflated_scale,
+        mean=lambda X: _inflated_rule(X) + 0.5 * X[:, 1],
+        scale=lambda X: 0.2 + 0.8 * X[:, 0],
         predictor=_inflated_rule,
         noise=_NORMAL,
-        mass=_inflated_mass,
+        mass=lambda X: 0.1 + 0.7 * X[:, 2],
         rule=_inflated_rule,
     ),
 )
