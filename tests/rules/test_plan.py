@@ -134,7 +134,7 @@ def test_the_spread_of_coverage_in_the_docs_is_that_of_its_law():
     """docs/choosing.md: how far the middle 95 % of coverage reaches from its target."""
     text = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text(encoding="utf-8")
     said = re.search(
-        r"within ([\d.]+) points of the target for 100 rows, ([\d.]+) points for 1,000 and\s+"
+        r"within ([\d.]+) points of the target\s+for 100 rows, ([\d.]+) points for 1,000 and\s+"
         r"([\d.]+) points for 10,000",
         text,
     )
