@@ -3,7 +3,7 @@ More cautious where data are scarce
 ===================================
 
 Far from the rows it was fitted on, a model of the loss can only guess. With ``gamma`` the bound
-comes from a pessimistic envelope of the engine's draws, here of twenty bootstrap copies. The
+comes from a pessimistic envelope of the engine's draws, here of ten bootstrap copies. The
 scarcer the data, the more pessimistic the envelope. The guarantee over all rows stays the same.
 """
 
@@ -27,7 +27,7 @@ def predictor(X):
     return X[:, 0]
 
 
-settings = {"engine": Bagged(Scale(), n_draws=20), "signals": "x", "random_state": 0}
+settings = {"engine": Bagged(Scale(), n_draws=10), "signals": "x", "random_state": 0}
 plain = Locus(predictor, **settings).fit(X, y)
 careful = Locus(predictor, gamma=KNNGamma(k=50), **settings).fit(X, y)
 
