@@ -17,7 +17,7 @@ from locuscore._rules.certify import certify_threshold
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
-from locuscore._shared.checks import check_same_order, check_targets, one_alpha, one_tau
+from locuscore._shared.checks import one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows
 
 
@@ -135,12 +135,9 @@ class RowRules(RowScores):
         check_is_fitted(self)
         check_predictor(self.predictor_)
         X = self._check_rows(X)
-        check_same_order(X=X, y=y)
-        targets = check_targets(as_array(y), n_rows(X))
-        values, z = np.empty((n_rows(X), 1)), np.empty(n_rows(X))
+        outputs = self.signals_.outputs(self.predictor_, X)
+        z, values = self._losses(outputs, y), np.empty((n_rows(X), 1))
         with unseen_said_once(self.schema_, X):
-            for block in self.blocks(X):
+            for block in self._blocks(outputs):
                 self._evaluate(block, [score], values)
-                at = slice(block.start, block.start + len(block))
-                z[at] = block.losses(targets[at])
         return values[:, 0], z

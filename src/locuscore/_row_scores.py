@@ -164,7 +164,7 @@ class RowScores:
         return self._per_row(X, [score], 0, numbered(score.kind, np.array(score.value())))
 
     def joint_scores(self, X: Rows, scores: Sequence[Score]) -> tuple[Any, FloatArray]:
-        """Predictions g(X), and several scores as an array (n, m), in one pass over the rows.
+        """Predictions g(X), to rounding, and several scores (n, m), in one pass over the rows.
 
         It gives no warnings. The predictions are None without a predictor or without rows.
         """
@@ -175,21 +175,24 @@ class RowScores:
             for block in self.blocks(X):
                 self._evaluate(block, scores, out)
                 if self.predictor_ is not None:
-                    predictions.append(block.outputs.predictions)
+                    # A copy, since a predictor may answer every batch in the same buffer.
+                    predictions.append(np.array(block.outputs.mean_of_members))
         return (np.concatenate(predictions) if predictions else None), out
 
     def blocks(self, X: Rows) -> Iterator[RowBlock]:
         """Go through rows a few at a time; the predictor is asked about each row once at most."""
-        for start, outputs, S in self.signals_.blocks(self.predictor_, X):
+        return self._blocks(self.signals_.outputs(self.predictor_, X))
+
+    def _blocks(self, outputs: Outputs) -> Iterator[RowBlock]:
+        for start, part, S in self.signals_.blocks(outputs):
             reads = self.calibration_.reads
-            entries = None if reads is None else reads(outputs.X)
-            yield RowBlock(start, outputs, S, entries, self)
+            entries = None if reads is None else reads(part.X)
+            yield RowBlock(start, part, S, entries, self)
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
         if reset:
-            self.__dict__.pop(
-                "calibration_", None
-            )  # a fit that fails must not leave old and new mixed
+            # A fit that fails must not leave old and new mixed.
+            self.__dict__.pop("calibration_", None)
         X = as_rows(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:

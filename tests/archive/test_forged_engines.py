@@ -7,11 +7,15 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
 
 from archives_for_tests import forge, loss_model, members_of, rows, small_scorer
 from helpers import raises
 from locuscore import ArchiveError, Scorer
-from locuscore._archive.container import array_bytes
+from locuscore._archive.container import array_bytes, read_archive, write_archive
+from locuscore._archive.skops_models import skops_bytes
+from locuscore.engines import Gaussian, Scale
 
 pytestmark = pytest.mark.extra
 
@@ -108,3 +112,32 @@ def test_parts_that_multiply_are_refused_before_a_row_is_scored(
     scorer = Scorer.load(forged(saved(name), tmp_path / "x.locus", change))
     with pytest.raises(ValueError, match=message):
         scorer(X)
+
+
+def test_a_calibration_that_declares_nothing_is_refused(tmp_path):
+    """A trusted model with attributes of the right names is no calibration."""
+    model = LinearRegression()
+    model.level = model.smallest_alpha = np.square
+    model.n, model.reads = 5, None
+    path = tmp_path / "x.locus"
+    small_scorer().save(path)
+    manifest, members = read_archive(path)
+    members["parts/99.skops"] = skops_bytes(model)
+    state = json.loads(members["scorer.json"])
+    state["locus"]["calibration_"] = {"is": "skops", "member": "parts/99.skops"}
+    members["scorer.json"] = json.dumps(state).encode()
+    kept = {name: manifest[name] for name in manifest if name not in ("format", "members")}
+    write_archive(path, kept, members)
+    with pytest.raises(ArchiveError):
+        Scorer.load(path)
+
+
+@pytest.mark.parametrize("engine", [Gaussian(Ridge(), Ridge()), Scale(Ridge())])
+def test_a_model_of_several_outputs_gives_no_square_of_the_rows(engine, rng):
+    S, z = rng.normal(size=(40, 2)), rng.exponential(size=40)
+    engine = clone(engine).fit(S, z)
+    for model in vars(engine).values():
+        if hasattr(model, "coef_"):
+            model.coef_ = np.repeat(model.coef_[None], 3, axis=0)
+    with pytest.raises(ValueError, match=r"\(40, 3\)"):
+        engine.predict_draws(S)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
 
 from engines_for_tests import ConstantNormal
 from helpers import assert_close
@@ -130,3 +132,75 @@ def test_a_part_of_the_rows_knows_what_was_answered(rng):
 
 def test_rows_without_a_predictor():
     assert Outputs(None, np.zeros((2, 1))).n_outputs == 0
+
+
+class Rounded(Pipeline):
+    """A pipeline with a `predict` of its own, which is not the mean over the members inside."""
+
+    def predict(self, X, **parameters):
+        return np.round(super().predict(X, **parameters) / 2) * 2
+
+
+def rounded(X, y):
+    return Rounded([("forest", RandomForestRegressor(20, random_state=0))]).fit(X, y)
+
+
+def changed_on_the_object(X, y):
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    forest.predict = lambda X: np.zeros(len(X))
+    return forest
+
+
+def plain_forest(X, y):
+    return RandomForestRegressor(10, random_state=0, max_depth=3).fit(X, y > 0)
+
+
+@pytest.mark.parametrize("make", [rounded, changed_on_the_object, plain_forest])
+@pytest.mark.parametrize("signals", ["all", "x"])
+def test_losses_are_those_of_predict_to_the_last_bit(make, signals, rng):
+    X, y = data(rng, 400)
+    X = X[:, 1:]
+    g = make(X[:200], y[:200])
+
+    def loss(y, prediction):  # one ulp decides
+        return np.where(prediction > 0.3, np.abs(y - prediction), 1e-3)
+
+    locus = Locus(g, loss=loss, engine=ConstantNormal(), signals=signals, random_state=0)
+    locus.fit(X[200:], y[200:])
+    expected = loss(y[200:], np.asarray(g.predict(X[200:])))
+    assert locus.losses(X[200:], y[200:]).tolist() == expected.tolist()
+    assert locus.calibration_losses_.tolist() == expected[locus.calibration_rows_].tolist()
+    assert_close(Scorer(locus)(X)["prediction"], g.predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_an_answer_in_a_reused_buffer(rng, monkeypatch):
+    monkeypatch.setattr("locuscore._inputs.signals.MOST_ROWS_AT_ONCE", 7)
+    buffer = np.empty(400)
+
+    def g(X):
+        buffer[: len(X)] = X[:, 1]
+        return buffer[: len(X)]
+
+    X, y = data(rng, 100)
+    scorer = Scorer(Locus(g, engine=ConstantNormal(), random_state=0).fit(X, y))
+    assert_close(scorer(X)["prediction"], X[:, 1])
+
+
+def test_single_precision_may_round_by_the_size_of_a_batch(rng):
+    """The rows kept to recognise g were answered among all rows, and later by themselves."""
+
+    def g(X):
+        return (X[:, 1] * (1 + 3e-6 * (len(X) > 50))).astype(np.float32)
+
+    X, y = data(rng, 400)
+    assert Scorer(Locus(g, engine=ConstantNormal(), random_state=0).fit(X, y)) is not None
+
+
+def test_certify_counts_bad_losses_over_all_rows(rng, monkeypatch):
+    monkeypatch.setattr("locuscore._inputs.signals.MOST_ROWS_AT_ONCE", 7)
+    X, y = data(rng, 200)
+    locus = Locus(Counting(), loss=lambda y, g: np.where(y > 90, np.inf, 1.0), engine=Forest(4))
+    locus.fit(X, y)
+    y[[3, 50]] = 99.0
+    with pytest.raises(ValueError, match="2 non-finite values out of 200"):
+        locus.certify(0.5, 0.2, 0.1, X, y)

@@ -686,7 +686,7 @@ def test_bad_input_is_told(locus, labelled):
     scorer = Scorer(locus)
     with raises(TypeError, "Scorer", "got Locus"):
         report(scorer.locus, X, y)
-    with raises(ValueError, "y"):
+    with raises(ValueError, "true values y"):
         report(scorer, X)
     with pytest.raises(ValueError, match="not both"):
         report(scorer, X, y, losses=np.abs(y))

@@ -360,3 +360,10 @@ def test_bad_rates_are_named():
         match_acceptance([1.0], 1.1)
     with pytest.raises(ValueError, match="alpha"):
         tau_rule(0.5, 1.0)
+
+
+def test_scores_are_made_by_kind_too():
+    assert Score("bound", alpha=0.1) == Score.bound(0.1) == Score("bound", 0.1)
+    assert Score(kind="tail", tau=2.0) == Score.tail(2.0)
+    with pytest.raises(ValueError, match="bound"):
+        Score("bound", tau=1.0)

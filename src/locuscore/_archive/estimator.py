@@ -153,6 +153,7 @@ def decode_locus(
         isinstance(locus.schema_, Schema)
         and isinstance(locus.target_name_, str | None)
         and len(locus.schema_.names) == locus.n_features_in_
+        and kept_of(type(locus.calibration_)) is not None
         and hasattr(locus.calibration_, "level")
         and hasattr(locus.engine_, "predict_draws")
         and isinstance(n_outputs, int)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from inspect import getattr_static
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,9 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from locuscore._inputs.predictor import predict
 from locuscore._protocols import FloatArray, Rows
 
-# Recognised by their `predict`, the plain mean over members; a subclass may override it.
-_MEANS = {
-    model.predict
-    for model in (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
-}
+_MEANS = (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
 
 # How the `predict` of a bag, and that of a forest, has its rows checked.
 _bag_rows = partial(
@@ -39,21 +35,30 @@ _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 def has_members(predictor: Any) -> bool:
     """Whether the predictor, or the last model inside it, is a plain mean over members."""
-    if isinstance(predictor, Pipeline):
+    if _predicts_like(predictor, Pipeline):
         return has_members(predictor[-1])
-    if isinstance(predictor, _SEARCHES):
+    if _predicts_like(predictor, *_SEARCHES):
         return has_members(getattr(predictor, "best_estimator_", None))
-    if isinstance(predictor, TransformedTargetRegressor):
+    if _predicts_like(predictor, TransformedTargetRegressor):
         return has_members(getattr(predictor, "regressor_", None))
-    is_mean = getattr(type(predictor), "predict", None) in _MEANS
     is_weighted = getattr(predictor, "weights", None) is not None
-    return is_mean and hasattr(predictor, "estimators_") and not is_weighted
+    is_mean = _predicts_like(predictor, *_MEANS) and not is_weighted
+    return is_mean and hasattr(predictor, "estimators_")
+
+
+def _predicts_like(predictor: Any, *kinds: type) -> bool:
+    """Whether `predict` is that of one of these classes; a subclass or object may replace it."""
+    own = getattr_static(predictor, "predict", None)
+    return isinstance(predictor, kinds) and own in [getattr_static(k, "predict") for k in kinds]
 
 
 def mean_and_spread(
     predictor: Any, X: Rows, scale_back: Callable[[FloatArray], FloatArray] = np.asarray
-) -> tuple[FloatArray, FloatArray]:
-    """Prediction, and standard deviation over the members' predictions after `scale_back`."""
+) -> tuple[FloatArray | None, FloatArray]:
+    """Mean and standard deviation over the members' predictions after `scale_back`.
+
+    The mean is the prediction to rounding, and None where it is not.
+    """
     if isinstance(predictor, _SEARCHES):
         return mean_and_spread(predictor.best_estimator_, X, scale_back)
     if isinstance(predictor, Pipeline):
@@ -64,7 +69,7 @@ def mean_and_spread(
         inner = predictor.regressor_
         _, spread = mean_and_spread(inner, X, lambda values: scale_back(back(values)))
         # The prediction is the back-transformed mean, not the mean of back-transformed values.
-        return predict(predictor, X).reshape(len(spread), -1), spread
+        return None, spread
     members = _members(predictor, X, scale_back)
     parts = min(effective_n_jobs(getattr(predictor, "n_jobs", None)), len(members))
     # Sums of differences to one member: exact when the members agree.

@@ -26,8 +26,7 @@ Answer = tuple[np.ndarray, ...]
 class Outputs:
     """Rows, and what the predictor says about them: asked when first needed, and only once.
 
-    With `with_spread` the predictions come from one pass over the members of an ensemble, which
-    also gives the spread of the members.
+    With `with_spread` the members of an ensemble are asked as well, in one pass of their own.
     """
 
     predictor: Any
@@ -54,12 +53,22 @@ class Outputs:
     @property
     def predictions(self) -> np.ndarray:
         """g(x): shape (n,), or (n, outputs) where there are several."""
-        return without_single_axis(self._answer("members" if self.with_spread else "predict")[0])
+        return without_single_axis(self._answer("predict")[0])
+
+    @property
+    def mean_of_members(self) -> np.ndarray:
+        """g(x) to rounding: the mean over the members where they are asked, which spares a pass.
+
+        A loss needs g(x) to the last bit, since it may jump there.
+        """
+        if not self.with_spread or len(self._answer("members")) == 1:
+            return self.predictions
+        return without_single_axis(self._answer("members")[0])
 
     @property
     def spread(self) -> FloatArray | None:
         """Standard deviation over the members, (n, outputs); None unless it was asked for."""
-        return self._answer("members")[1] if self.with_spread else None
+        return self._answer("members")[-1] if self.with_spread else None
 
     @property
     def probabilities(self) -> tuple[FloatArray, ...]:
@@ -102,7 +111,8 @@ def _ask_probabilities(predictor: Any, X: Rows) -> Answer:
 
 
 def _ask_members(predictor: Any, X: Rows) -> Answer:
-    return tuple(call(predictor, lambda rows: mean_and_spread(predictor, rows), X))
+    answer = call(predictor, lambda rows: mean_and_spread(predictor, rows), X)
+    return tuple(part for part in answer if part is not None)
 
 
 _QUESTIONS = {
@@ -121,7 +131,7 @@ def own_signals(outputs: Outputs) -> np.ndarray:
     """
     if outputs.probabilities:
         return np.hstack([_class_signals(matrix) for matrix in outputs.probabilities])
-    predictions, classes = outputs.predictions, classes_of(outputs.predictor)
+    predictions, classes = outputs.mean_of_members, classes_of(outputs.predictor)
     if classes is not None and predictions.ndim == 1:
         predictions = class_codes(predictions, classes)
     columns = predictions.reshape(len(predictions), -1)

@@ -12,7 +12,7 @@ from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
-from locuscore._shared.frames import column_names, n_rows, take_rows
+from locuscore._shared.frames import column_names, n_rows
 from locuscore._shared.kept import Kept
 
 MOST_ROWS_AT_ONCE = 65_536
@@ -71,17 +71,17 @@ class Signals:
             )
         return values
 
-    def blocks(self, predictor: Any, X: Rows) -> Iterator[tuple[int, Outputs, FloatArray]]:
+    def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
-        for rows in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
-            outputs = self.outputs(predictor, take_rows(X, rows))
+        for rows in row_blocks(len(outputs), outputs.X.shape[1], MOST_ROWS_AT_ONCE):
+            part = outputs.take(rows)
             try:
-                S = self(outputs)
+                S = self(part)
             except BadRowsError as error:
                 error.move(rows.start)
                 raise
-            count_categories(self.encoder, outputs.X, S)
-            yield rows.start, outputs, S
+            count_categories(self.encoder, part.X, S)
+            yield rows.start, part, S
 
     def outputs(self, predictor: Any, X: Rows) -> Outputs:
         """Rows to ask the predictor about, for these signals or for losses."""

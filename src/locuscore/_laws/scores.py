@@ -12,9 +12,19 @@ from locuscore._protocols import Calibration, FloatArray
 from locuscore._shared.checks import one_alpha, one_tau
 
 ScoreKind = Literal["bound", "exceedance", "tail", "other"]
+PARTS = ("kind", "alpha", "tau", "name")
 
 
-class Score:
+class _MakesScores(type):
+    """Lets ``Score(kind, alpha, tau, name)`` make a score of its class."""
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        if cls is not Score:
+            return super().__call__(*given, **named)
+        return Score.from_dict(dict(zip(PARTS, given, strict=False)) | named)
+
+
+class Score(metaclass=_MakesScores):
     """The number a rule thresholds, with the alpha or tau it was computed at.
 
     `Score.bound(alpha)` is `Locus.loss_bound`, `Score.exceedance(tau)` is `Locus.exceedance`,
@@ -79,7 +89,7 @@ class Score:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Score":
         """The score that `to_dict` described."""
-        values = {"kind": None, "alpha": None, "tau": None, "name": ""}
+        values: dict[str, Any] = dict(zip(PARTS, (None, None, None, ""), strict=True))
         if set(data) - set(values):
             raise TypeError(f"a score has {', '.join(values)}; got {', '.join(map(str, data))}.")
         values |= data

@@ -178,6 +178,14 @@ def check_losses(z: np.ndarray, n: int, name: str = "loss") -> FloatArray:
     return values
 
 
+def one_per_row(values: ArrayLike, n: int, name: str) -> FloatArray:
+    """Return numbers of shape (n,); any other shape would make arrays of n times n."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise ValueError(f"{name} must give one number per row, {n} in all; got {array.shape}.")
+    return array
+
+
 def check_loss_size(z: FloatArray) -> FloatArray:
     """Return losses whose squares are neither infinite nor rounded away.
 

@@ -48,7 +48,8 @@ def imported_object(place: str) -> Any:
     module, _, names = place.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        # Last, so that no file of the folder stands in for a package that is installed.
+        sys.path.append(folder)
     try:
         value = import_module(module)
         for name in names.split("."):

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.checks import one_per_row
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
@@ -53,5 +54,6 @@ class Gaussian(BaseEstimator):
     def predict_draws(self, S: FloatArray) -> NormalDraws:
         """Return one normal law per row."""
         check_is_fitted(self)
-        scale = np.exp(self.scale_.predict(S))
-        return NormalDraws(self.location_.predict(S)[:, None], scale[:, None])
+        location = one_per_row(self.location_.predict(S), len(S), "the location")
+        scale = np.exp(one_per_row(self.scale_.predict(S), len(S), "the scale"))
+        return NormalDraws(location[:, None], scale[:, None])

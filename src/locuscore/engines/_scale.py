@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.checks import one_per_row
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
@@ -61,7 +62,9 @@ class Scale(BaseEstimator):
     def predict_draws(self, S: FloatArray) -> ShapeDraws:
         """Return the shape scaled to the predicted size of each row."""
         check_is_fitted(self)
-        scale = self.unit_ * self._positive(self.model_.predict(S))
+        scale = self.unit_ * self._positive(
+            one_per_row(self.model_.predict(S), len(S), "the model")
+        )
         return ShapeDraws(scale[:, None], self.shape_points_, self.tail_scale_)
 
     @staticmethod

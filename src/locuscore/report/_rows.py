@@ -74,7 +74,7 @@ class Extremes:
         names = column_names(rows)[:MOST_FEATURES]
         features = list(zip(*(_listed(rows, name) for name in names), strict=True))
         has_predictor = self.scorer.locus.predictor_ is not None
-        known = self.scorer.prediction_columns(outputs.predictions) if has_predictor else {}
+        known = self.scorer.prediction_columns(outputs.mean_of_members) if has_predictor else {}
         predictions = {name: values.tolist() for name, values in known.items()}
         found = []
         for k, i in enumerate(at):
