@@ -66,6 +66,7 @@ def test_a_calibration_of_ones_own_comes_back(path):
     assert len(np.unique(levels)) == len(X)
 
 
+@needs_skops
 def test_a_parameter_that_is_no_plain_value_comes_back_as_its_default():
     engine = round_trip(Constant(3.0, model=Ridge()).fit(*some_losses()), Constant)
     assert (engine.times, engine.model) == (3.0, None)
@@ -104,6 +105,7 @@ class Impostor(Constant):
     ARCHIVE = Kept("Forest", fields=("model_", "spread_", "floor_"))
 
 
+@needs_skops
 def test_two_classes_of_one_kind_are_not_saved_together():
     engines_ = [kind().fit(*some_losses()) for kind in (Constant, Twin)]
     with raises(TypeError, "'Constant'"):
