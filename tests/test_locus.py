@@ -274,7 +274,7 @@ def test_calibration_rows_by_position(data):
 
 @pytest.mark.parametrize("size", [0, -1, 0.0, 1.0, -0.5, True, "half", float("nan")])
 def test_sizes_that_make_no_sense(size, data):
-    with raises(ValueError, "calibration_size"):
+    with raises(ValueError, "calibration_size", "between 0 and 1", f"got {size!r}"):
         quick(calibration_size=size).fit(*data)
 
 

@@ -283,7 +283,7 @@ def test_text_and_dates_of_other_readers_become_the_types_of_fit(frame_scorer):
         (lambda frame: frame.drop(columns="town"), ["missing", "['town']"]),
         (lambda frame: frame.assign(more=1), ["not seen", "['more']"]),
         (lambda frame: frame[list(frame)[::-1]], ["another order"]),
-        (lambda frame: frame.to_numpy(), ["names"]),
+        (lambda frame: frame.to_numpy(), ["array without names"]),
     ],
 )
 def test_other_columns_are_refused(frame_scorer, change, facts):

@@ -285,5 +285,5 @@ def test_a_manifest_without_one_of_its_parts_is_refused(path, name, value):
 def test_a_manifest_that_does_not_name_scikit_learn_is_refused(path):
     small_scorer().save(path)
     forge(path, {}, {"written_by": {"locuscore": "0.1.0"}})
-    with raises(ArchiveError, "scikit-learn"):
+    with raises(ArchiveError, "manifest", "which scikit-learn"):
         Scorer.load(path)

@@ -347,7 +347,7 @@ def test_the_merge_reads_only_what_was_written(swap, tmp_path):
             swap(parts.folder / "00000001.arrow")
             parts.merge("csv", lambda _: None)
 
-    with raises(RuntimeError, "00000001.arrow"):
+    with raises(RuntimeError, "00000001.arrow", "not what this run has written"):
         merge()
     assert not (tmp_path / "out.csv").exists()
 

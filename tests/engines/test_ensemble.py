@@ -181,12 +181,12 @@ def test_constant_losses(value, rng):
 @pytest.mark.parametrize(
     ("parameters", "facts"),
     [
-        ({"engines": []}, ["engines"]),
-        ({"engines": "Forest"}, ["engines"]),
-        ({"engines": None}, ["engines"]),
+        ({"engines": []}, ["non-empty list", "[]"]),
+        ({"engines": "Forest"}, ["non-empty list", "'Forest'"]),
+        ({"engines": None}, ["non-empty list", "None"]),
         ({"weights": "best"}, ["'equal'", "'stacked'", "got 'best'"]),
         ({"weights": [1.0]}, ["weights", "2 numbers"]),
-        ({"weights": [0.5, -0.5]}, ["negative"]),
+        ({"weights": [0.5, -0.5]}, ["none negative", "-0.5"]),
         ({"weights": [0.0, 0.0]}, ["zero"]),
         ({"weights": [np.nan, 1.0]}, ["weights", "2 numbers"]),
         ({"weights": "stacked", "cv": 1}, ["cv", "2"]),

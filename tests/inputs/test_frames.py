@@ -92,7 +92,7 @@ def test_other_objects_cannot_be_encoded(value):
 
 def test_text_in_a_column_of_numbers():
     X = np.array([[1.0], [2.0]])
-    with raises(ValueError, "numbers"):
+    with raises(ValueError, "must hold numbers", "in fit"):
         encode(X, np.array([["a"]], dtype=object))
 
 
@@ -219,7 +219,7 @@ def test_results_have_the_kind_of_the_rows(library):
     frame = like_rows(X, np.array([[3.0, 5.0], [4.0, 6.0]]), ["p", "q"])
     assert type(frame) is type(X)
     assert_close(column(frame, "q"), [5.0, 6.0])
-    with raises(ValueError, "distinct"):
+    with raises(ValueError, "distinct names", "['p', 'p']"):
         like_rows(X, np.zeros((2, 2)), ["p", "p"])
 
 
@@ -299,7 +299,7 @@ def test_columns_are_checked_by_name_and_order(library, rng):
         locus.loss_bound(make(library, {"a": [1.0], "c": [2.0]}))
     with raises(ValueError, "missing", "- b"):
         locus.loss_bound(make(library, {"a": [1.0]}))
-    with raises(ValueError, "order"):
+    with raises(ValueError, "same order", "fit"):
         locus.loss_bound(make(library, {"b": [1.0], "a": [2.0]}))
 
 

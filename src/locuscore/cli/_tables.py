@@ -1,6 +1,7 @@
 """CSV, Parquet and Arrow files as streams of Arrow batches: no file has to fit in memory."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ ARROW_FILE = b"ARROW1"  # first bytes of a file of record batches; a stream has 
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(ABC):
     """A file of rows: its schema, and the number of rows where the file says so."""
 
     path: Path
@@ -45,8 +46,9 @@ class Source:
             # What pandas noted about its index would turn a column of that name into one again.
             yield batch.select(list(columns)).replace_schema_metadata(None)
 
+    @abstractmethod
     def _read(self, columns: list[str], start: int) -> Iterator[Any]:
-        raise NotImplementedError
+        """Record batches of the file, with these columns at least."""
 
 
 def file_format(path: Path) -> str:
