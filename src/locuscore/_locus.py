@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
+from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
-from locuscore._inputs.signals import SignalChoice, fit_signals
+from locuscore._inputs.signals import SignalChoice, asks_predictor, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.calibration import MarginalCalibration
@@ -157,7 +158,7 @@ class Locus(RowRules, BaseEstimator):
         check_predictor(self.predictor)
         self._resolve()
         self.target_name_ = name_of(y)
-        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         z = realised_losses(self.loss_, outputs, y)
         return self._fit(outputs, z, as_array(y), "y")
 
@@ -174,7 +175,7 @@ class Locus(RowRules, BaseEstimator):
         self._resolve()
         self.target_name_ = None
         losses = check_losses(as_array(z), n_rows(X), "z")
-        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         return self._fit(outputs, losses, losses, "losses")
 
     def _resolve(self) -> None:
@@ -187,13 +188,16 @@ class Locus(RowRules, BaseEstimator):
 
     def _fit(self, outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
         check_loss_size(self.support_.check(z))
-        split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
+        split_seed, engine_seed, part_seed, opinion_seed = spawn_seeds(self.random_state, 4)
         split = split_rows(len(z), self.calibration_size, split_seed)
         self.fit_rows_, self.calibration_rows_ = split
         on_fit, on_cal = (outputs.take(rows) for rows in split)
         z_fit, z_cal = (z[rows] for rows in split)
-        self.signals_ = fit_signals(self.signals, on_fit)
-        S_fit = self.signals_(on_fit)
+        y_fit = labels[self.fit_rows_] if kind == "y" else None
+        self.signals_, S_fit = fit_signals(
+            self.signals, on_fit, Labelled(self.loss_, z_fit, y_fit), opinion_seed
+        )
+        self.fit_signals_ = S_fit
         few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
         self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
