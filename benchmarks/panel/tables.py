@@ -47,7 +47,7 @@ TABLES = {
     # The other stations are those of two weeks before, so they are known in time.
     "Chicago": Table("modeldata", "ridership", (5698, 49), dates=("date",)),
     "Computers": Table("Ecdat", "price", (6259, 9)),
-    # Up to five years of a person: a random split puts them into several parts, as for all here.
+    # Up to five years of one person, which the random split spreads over the parts.
     "DoctorContacts": Table("Ecdat", "mdu", (20186, 14)),
     "MedExp": Table("Ecdat", "med", (5574, 14)),
     "VietNamI": Table("Ecdat", "pharvis", (27765, 11)),
