@@ -4,6 +4,7 @@
 take D1 and D2, the others one set of rows.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,8 +56,9 @@ def crepes_mondrian(
     S1: np.ndarray, z1: np.ndarray, S2: np.ndarray, z2: np.ndarray, seed: int
 ) -> Rival:
     """crepes: conformal predictive system on Z, Mondrian by predicted loss."""
-    from crepes import WrapRegressor  # noqa: PLC0415 - optional
-    from crepes.extras import MondrianCategorizer  # noqa: PLC0415 - optional
+    with warnings.catch_warnings():  # its import turns warnings on again that a run has turned off
+        from crepes import WrapRegressor  # noqa: PLC0415 - optional
+        from crepes.extras import MondrianCategorizer  # noqa: PLC0415 - optional
 
     peer = WrapRegressor(_forest(seed))
     peer.fit(S1, z1)
