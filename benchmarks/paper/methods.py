@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import rivals
 from benchmarks.paper import baselines, peers
 from benchmarks.paper.protocol import ALPHA, Scores, Task, stopwatch
 from locuscore import KNNGamma, Locus, Score, engines, prediction_column
@@ -216,17 +217,21 @@ def _paper(engine: Callable[[], Any], name: str, seconds: float, **options: Any)
     ]
 
 
-def _both(name: str, run: Callable[..., Scores], seconds: float, package: str) -> list[Method]:
+def _both(
+    name: str, run: Callable[..., Scores], fit: Callable[..., Any], seconds: float, package: str
+) -> list[Method]:
     """A peer with x alone, and with all that our own default sees."""
     return [
-        Method(name + end, "peers", partial(run, columns=columns), seconds, needs=(package,))
+        Method(
+            name + end, "peers", partial(run, fit=fit, columns=columns), seconds, needs=(package,)
+        )
         for end, columns in (("", "x"), ("+", "all"))
     ]
 
 
 def _registry() -> list[Method]:
     isolation = baselines.isolation_forest
-    boosted = peers.direct_loss_estimation
+    boosted = partial(peers.uncalibrated, fit=rivals.lightgbm_mean_loss)
     methods = [
         Method("spread of g", "baselines", baselines.spread, 0.01),
         Method("IFlag", "baselines", isolation, 0.2),
@@ -242,9 +247,11 @@ def _registry() -> list[Method]:
             0.1,
             needs=("lightgbm",),
         ),
-        *_both("MAPIE CQR", peers.mapie_quantiles, 0.4, "mapie"),
-        *_both("crepes Mondrian", peers.crepes_mondrian, 0.4, "crepes"),
-        *_both("quantile-forest", peers.quantile_forest, 0.7, "quantile_forest"),
+        *_both("MAPIE CQR", peers.calibrated, rivals.mapie_quantiles, 0.4, "mapie"),
+        *_both("crepes Mondrian", peers.calibrated, rivals.crepes_mondrian, 0.4, "crepes"),
+        *_both(
+            "quantile-forest", peers.uncalibrated, rivals.quantile_forest, 0.7, "quantile_forest"
+        ),
         Method("Locus", "ours", partial(locus, engine=_default), 0.4),
         Method("Locus auto", "ours", partial(locus, engine=lambda: "auto"), 36.0, 0.6, n_seeds=FEW),
         *_paper(_paper_bart, "BART", 10.0, group="paper", needs=("stochtree",)),
@@ -260,7 +267,7 @@ def _registry() -> list[Method]:
         ),
     ]
     for end, columns in (("", "x"), ("+", "all")):
-        learn = partial(baselines.forest_mean_loss, columns=columns)
+        learn = partial(peers.uncalibrated, fit=rivals.forest_mean_loss, columns=columns)
         methods.append(Method("forest mean loss" + end, "baselines", learn, 0.5))
         for name, (engine, seconds) in _ENGINES.items():
             run = partial(locus, engine=engine, columns=columns)

@@ -108,13 +108,17 @@ def prepare(name: str, seed: int, most_rows: int | None = None, n_trees: int = N
     return make_task(name, seed, *load(name), most_rows, n_trees)
 
 
+def split_rows(n: int, seed: int, most_rows: int | None = None) -> list[np.ndarray]:
+    """Shuffled positions of the train, calibration, validation and test rows: 40/40/10/10."""
+    rows = np.random.default_rng(seed).permutation(n)[:most_rows]
+    return np.split(rows, [int(len(rows) * share) for share in (0.4, 0.8, 0.9)])
+
+
 def make_task(
     name: str, seed: int, X: np.ndarray, y: np.ndarray, most_rows: int | None, n_trees: int
 ) -> Task:
     """Shuffle, split 40/40/10/10, standardise on the train part, fit g once."""
-    rows = np.random.default_rng(seed).permutation(len(y))[:most_rows]
-    n = len(rows)
-    train, calibration, validation, test = np.split(rows, [int(n * s) for s in (0.4, 0.8, 0.9)])
+    train, calibration, validation, test = split_rows(len(y), seed, most_rows)
     X = StandardScaler().fit(X[train]).transform(X)
     y = (y - y[train].mean()) / y[train].std()
     times: dict[str, float] = {}
