@@ -29,7 +29,7 @@ from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import smallest_scale
-from locuscore.engines import resolve_engine
+from locuscore.engines import fit_engine, resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards
 
@@ -58,8 +58,10 @@ class Locus(RowRules, BaseEstimator):
         A model of the loss, see `locuscore.engines`; None for the default, a `Forest`; ``"auto"``
         for the best of several on D1 (`engines.Auto`).
     signals
-        What the engine sees: ``"all"`` (x, g(x) and the spread of g's members), ``"x"`` (x alone,
-        the paper's setting), or a function of X that returns a float matrix.
+        What the engine sees: ``"x"`` (x alone, the paper's setting), ``"predictor"`` (g(x) and the
+        spread of g's members, or what a classifier says), ``"opinion"`` (a second opinion on g,
+        learned on D1), ``"all"`` (these three), a function of X that returns a float matrix, or a
+        list of these: ``["all", embedding]`` adds columns, while a function alone replaces them.
     gamma
         None for the average of the engine's draws, or a model such as `KNNGamma` for their
         envelope.
@@ -84,6 +86,9 @@ class Locus(RowRules, BaseEstimator):
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
         Positions of D1 and D2 in the rows given to `fit`.
+    fit_signals_
+        Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
+        rows of D1 an opinion that has learned from them.
     calibration_signals_, calibration_losses_
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
     schema_
@@ -194,9 +199,8 @@ class Locus(RowRules, BaseEstimator):
         on_fit, on_cal = (outputs.take(rows) for rows in split)
         z_fit, z_cal = (z[rows] for rows in split)
         y_fit = labels[self.fit_rows_] if kind == "y" else None
-        self.signals_, S_fit = fit_signals(
-            self.signals, on_fit, Labelled(self.loss_, z_fit, y_fit), opinion_seed
-        )
+        known = Labelled.of(self.loss_, on_fit, z_fit, y_fit)
+        self.signals_, S_fit = fit_signals(self.signals, on_fit, known, opinion_seed)
         self.fit_signals_ = S_fit
         few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
@@ -204,7 +208,7 @@ class Locus(RowRules, BaseEstimator):
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
-        self.engine_.fit(S_fit, z_fit)
+        fit_engine(self.engine_, S_fit, z_fit, known.signed(self.signals_.error_column))
         self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)

@@ -18,6 +18,7 @@ from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss, resolve_loss
 from locuscore._inputs.outputs import Outputs, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
+from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.boosting import BoostedClasses, BoostedTrees
 from locuscore._shared.kept import Kept
@@ -39,6 +40,18 @@ class Labelled:
     loss: Loss
     z: FloatArray
     y: np.ndarray | None = None
+    errors: FloatArray | None = None  # y - g(x), where both are numbers
+
+    @classmethod
+    def of(cls, loss: Loss, outputs: Outputs, z: FloatArray, y: np.ndarray | None) -> Self:
+        """Gather what is known of rows; without y there are no errors either."""
+        return cls(loss, z, y, None if y is None else _signed_errors(loss, outputs, y))
+
+    def signed(self, column: int | None) -> SignedErrors | None:
+        """The errors for an engine; None unless the opinion expects some that make the loss."""
+        if self.errors is None or column is None or self.loss.of_error is None:
+            return None
+        return SignedErrors(self.loss.of_error, self.errors, column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +218,12 @@ class Opinion:
         """A name for each column."""
         return [name for part in self.parts for name in part.NAMES]
 
+    @property
+    def error_column(self) -> int | None:
+        """Position of the expected error, counted from the end; None where there is none."""
+        is_first = isinstance(self.parts[0], ErrorOpinion)
+        return -len(self.names) if is_first else None
+
 
 def fit_opinion(
     S: FloatArray,
@@ -238,27 +257,26 @@ def _inputs(S: FloatArray, outputs: Outputs, encoder: Encoder | None) -> FloatAr
 def _lessons(outputs: Outputs, labels: Labelled) -> list[Lesson]:
     """What can be learned: errors of numbers and the size of their loss, or classes."""
     size = [Lesson(SizeOpinion, labels.z)]
-    if labels.y is None or outputs.predictor is None:
-        return size
-    numbers = _signed_errors(outputs, labels)
-    if numbers is not None:
-        return [Lesson(ErrorOpinion, numbers), *size]
-    classes = _classes(outputs, labels)
+    if labels.errors is not None:
+        return [Lesson(ErrorOpinion, labels.errors), *size]
+    classes = None if outputs.predictor is None else _classes(outputs, labels)
     return size if classes is None else [classes]
 
 
-def _signed_errors(outputs: Outputs, labels: Labelled) -> FloatArray | None:
+def _signed_errors(loss: Loss, outputs: Outputs, y: np.ndarray) -> FloatArray | None:
     """``y - g(x)`` of one number per row; None where it means nothing."""
-    y, said, reads = labels.y, outputs.predictions, labels.loss.reads
     model = getattr(outputs.predictor, "__self__", outputs.predictor)
-    are_numbers = reads == "numbers" or (reads == "anything" and not is_classifier(model))
-    if not are_numbers or y is None or y.ndim != 1 or said.ndim != 1:
+    is_own = loss.reads == "anything" and not is_classifier(model)
+    if outputs.predictor is None or not (loss.reads == "numbers" or is_own):
+        return None
+    said = outputs.predictions
+    if y.ndim != 1 or said.ndim != 1:
         return None
     try:
         errors = y.astype(np.float64) - said.astype(np.float64)
     except (TypeError, ValueError):
         return None  # labels of a loss of the caller's own
-    return errors if np.isfinite(errors).all() and np.ptp(errors) else None
+    return errors if np.isfinite(errors).all() else None
 
 
 def _classes(outputs: Outputs, labels: Labelled) -> Lesson | None:

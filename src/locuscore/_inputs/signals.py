@@ -77,6 +77,11 @@ class Signals:
         parts += [_checked(function(X), X) for function in self.functions]
         return np.hstack(parts)
 
+    @property
+    def error_column(self) -> int | None:
+        """Position from the end of the error that the opinion expects; None without it."""
+        return None if self.opinion is None else self.opinion.error_column
+
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
         for rows in row_blocks(len(outputs), outputs.X.shape[1], MOST_ROWS_AT_ONCE):

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils.validation import check_is_fitted
 
+from locuscore._laws.signed_errors import ErrorLoss, SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore._shared.kept import Kept
@@ -32,6 +33,12 @@ class Forest(BaseEstimator):
     distribution falls off like a power with the row's own scale. Because the trees are grown on
     ranks, splits depend neither on outliers nor on the unit of the loss. Missing values are
     accepted.
+
+    Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
+    statistics of what the second opinion did not expect of them. A new row adds what it expects
+    itself, and the loss of the sum is a further point of its distribution: half of the points are
+    losses seen in the leaf, half are made in this way. They are sharper where the predictor is
+    biased.
 
     A draw pools the points of consecutive trees. With one tree per draw, a distribution of 8 points
     has only 9 values of survival, so the calibration tails of a gamma-envelope tie. Coverage is
@@ -64,9 +71,10 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=("forest_", "table_row_", "table_"),
-        single=("smallest_", "n_draws_"),
-        later=("n_draws_",),
+        fields=("forest_", "table_row_", "table_", "error_table_", "error_loss_"),
+        single=("smallest_", "n_draws_", "error_column_"),
+        later=("n_draws_", "error_table_", "error_loss_", "error_column_"),
+        holds=(ErrorLoss,),
     )
 
     n_trees: int = 100
@@ -79,7 +87,7 @@ class Forest(BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
+    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
         """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
@@ -87,20 +95,22 @@ class Forest(BaseEstimator):
         self.forest_ = self._grown(S, rankdata(z) / len(z))
         # All rows fill the leaves, also those that a tree was not grown on.
         leaves = self._leaves(S)
-        # Sorted once: a stable sort by leaf then leaves the losses of each leaf in order.
-        ascending = np.argsort(z, kind="stable")
-        tables, first_row = [], 0
         # One table holds the points of all trees, so that predicting is one lookup.
         self.table_row_ = []  # per tree: node number -> row of the table
+        first_row = 0
         for tree, leaf in zip(self.forest_.estimators_, leaves.T, strict=True):
-            nodes, table = _leaf_points(leaf[ascending], z[ascending], self.n_points)
+            nodes = np.unique(leaf)
             row = np.zeros(tree.tree_.node_count, dtype=np.int32)
             row[nodes] = first_row + np.arange(len(nodes))
             self.table_row_.append(row)
-            tables.append(table)
             first_row += len(nodes)
-        self.table_ = np.vstack(tables)
+        n_points = self.n_points if errors is None else -(-self.n_points // 2)
+        self.table_ = _leaf_points(leaves, z, n_points)
         self.smallest_ = smallest_scale(z)
+        self.error_table_ = self.error_loss_ = self.error_column_ = None
+        if errors is not None:
+            self.error_table_ = _leaf_points(leaves, errors.unexpected(S), n_points)
+            self.error_loss_, self.error_column_ = errors.loss, errors.column
         return self
 
     def predict_draws(self, S: FloatArray) -> StepDraws:
@@ -111,12 +121,21 @@ class Forest(BaseEstimator):
             leaf[:] = row[leaf]
         if len(self.table_) < self.n_trees:  # a row would take more memory than the table
             raise ValueError("Forest has fewer leaves than trees.")
-        points = self.table_[leaves]
+        points = self._points(S, leaves)
         flat = points.reshape(len(points), -1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
         # An archive written before trees were pooled has one per draw.
         n_draws = getattr(self, "n_draws_", self.n_trees)
         return StepDraws(points.reshape(len(points), n_draws, -1), flat.max(axis=1), scale)
+
+    def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
+        """Points of each row and tree, given rows of the tables, (n, trees, points)."""
+        seen = self.table_[leaves]
+        errors = getattr(self, "error_table_", None)
+        if errors is None:
+            return seen
+        expected = S[:, self.error_column_, None, None]
+        return np.concatenate([seen, self.error_loss_(expected + errors[leaves])], axis=2)
 
     def _count_draws(self) -> int:
         if self.n_draws is None:
@@ -213,11 +232,16 @@ def _out_of_bag_error(
     return float(np.mean((ranks[several] - mean) ** 2 + variance * (1 / n_trees - 1 / n)))
 
 
-def _leaf_points(leaf: IntArray, z: FloatArray, n_points: int) -> tuple[IntArray, FloatArray]:
-    """For rows in ascending order of z: the occupied leaves, and evenly spaced order statistics."""
-    by_leaf = np.argsort(leaf, kind="stable")
-    nodes, first, count = np.unique(leaf[by_leaf], return_index=True, return_counts=True)
+def _leaf_points(leaves: IntArray, values: FloatArray, n_points: int) -> FloatArray:
+    """Evenly spaced order statistics of the values in each occupied leaf, tree by tree."""
+    # Sorted once: a stable sort by leaf then leaves the values of each leaf in order.
+    ascending = np.argsort(values, kind="stable")
     # Middles of n_points equal parts: each point stands for the same share of the leaf.
     middle = (np.arange(n_points) + 0.5) / n_points
-    position = first[:, None] + (middle * count[:, None]).astype(np.int64)
-    return nodes, z[by_leaf][position]
+    tables = []
+    for leaf in leaves[ascending].T:
+        by_leaf = np.argsort(leaf, kind="stable")
+        _, first, count = np.unique(leaf[by_leaf], return_index=True, return_counts=True)
+        position = first[:, None] + (middle * count[:, None]).astype(np.int64)
+        tables.append(values[ascending][by_leaf][position])
+    return np.vstack(tables)

@@ -1,0 +1,47 @@
+"""Losses that are functions of the signed error ``u = y - g(x)``, and the errors of D1."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.kept import Kept
+
+
+@dataclass(frozen=True)
+class ErrorLoss:
+    """A loss of the signed error: ``(above * u) ** power``, and ``(below * -u) ** power`` if u < 0.
+
+    Absolute, squared and pinball losses are of this form.
+    """
+
+    ARCHIVE = Kept("ErrorLoss", single=("above", "below", "power"))
+
+    above: float = 1.0
+    below: float = 1.0
+    power: int = 1
+
+    def __call__(self, error: FloatArray) -> FloatArray:
+        size = np.maximum(self.above * error, -self.below * error)
+        return size if self.power == 1 else size**self.power
+
+
+@dataclass(frozen=True, eq=False)
+class SignedErrors:
+    """What an engine may be told of D1 besides its losses, which have lost the sign.
+
+    `errors` are ``y - g(x)`` of the rows of D1, `column` is the position among the signals of the
+    error that the second opinion expects, and ``loss(errors)`` are the losses.
+    """
+
+    loss: ErrorLoss
+    errors: FloatArray
+    column: int
+
+    def take(self, rows: IntArray) -> "SignedErrors":
+        """Some of the rows."""
+        return replace(self, errors=self.errors[rows])
+
+    def unexpected(self, S: FloatArray) -> FloatArray:
+        """The part of the errors that the second opinion did not expect."""
+        return self.errors - S[:, self.column]
