@@ -6,31 +6,36 @@ loss. Rows of D1 get out-of-fold values, since a model flatters the rows it was 
 get the values of models of all of D1. All of it is a function of D1, so no guarantee changes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import rankdata
-from sklearn.model_selection import KFold
 
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss, resolve_loss
+from locuscore._inputs.opinion_models import (
+    boosted_classes,
+    boosted_numbers,
+    folds_of,
+    held_out,
+    linear_classes,
+    log_loss,
+    spread_out,
+)
 from locuscore._inputs.outputs import Outputs, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.boosting import BoostedClasses, BoostedTrees
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 
-N_FOLDS = 5
-MOST_PARTS = 2
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
-MOST_CLASSES = 30  # each needs trees of its own
+FEWEST_OF_CLASS = 10
+MOST_CLASSES = 100
+SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
+WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
-
-TREES = {"max_iter": 100, "max_leaf_nodes": 15, "early_stopping": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +63,29 @@ class Labelled:
 class ErrorOpinion:
     """Expects the signed error ``y - g(x)`` of a number."""
 
-    ARCHIVE = Kept("ErrorOpinion", fields=("model",))
+    ARCHIVE = Kept("ErrorOpinion", fields=("models",))
     NAMES: ClassVar = ("correction by the second opinion", "size of that correction")
 
-    model: Any
+    models: Sequence[Any]
 
     @classmethod
-    def learned(cls, S: FloatArray, error: FloatArray, seed: int) -> Self:
-        """Learn the errors of rows."""
-        return cls(BoostedTrees(**TREES, random_state=seed).fit(S, error))
-
-    @staticmethod
-    def helps(error: FloatArray, held_out: FloatArray) -> bool:
-        """Whether the correction makes errors smaller where it was not learned."""
-        return float(np.sum((error - held_out[:, 0]) ** 2)) < float(np.sum(error**2))
+    def learned(
+        cls, S: FloatArray, outputs: Outputs, errors: FloatArray, seeds: tuple[int, int]
+    ) -> tuple[Self | None, FloatArray]:
+        """Learn the errors of D1; None unless corrections make errors smaller on rows left out."""
+        fold_seed, seed = seeds
+        folds = folds_of(len(S), fold_seed)
+        models = boosted_numbers(S, errors, folds, seed)
+        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        helps = np.sum((errors - expected) ** 2) < np.sum(errors**2)
+        return (cls(models) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected error, and its size."""
-        error = self.model.predict(S)
+        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+
+    @staticmethod
+    def _columns(error: FloatArray) -> FloatArray:
         return np.column_stack([error, np.abs(error)])
 
 
@@ -83,65 +93,90 @@ class ErrorOpinion:
 class SizeOpinion:
     """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule."""
 
-    ARCHIVE = Kept("SizeOpinion", fields=("model",), single=("unit",))
+    ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
     NAMES: ClassVar = ("loss expected by the second opinion",)
 
-    model: Any
+    models: Sequence[Any]
     unit: float
 
     @classmethod
-    def learned(cls, S: FloatArray, z: FloatArray, seed: int) -> Self:
-        """Learn the sizes of the losses of rows."""
-        unit = float(np.mean(np.abs(z))) or 1.0
+    def learned(
+        cls, S: FloatArray, outputs: Outputs, z: FloatArray, seeds: tuple[int, int]
+    ) -> tuple[Self | None, FloatArray]:
+        """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
+        fold_seed, seed = seeds
+        unit, folds = float(np.mean(np.abs(z))), folds_of(len(S), fold_seed)
         logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
-        return cls(BoostedTrees(**TREES, random_state=seed).fit(S, logs), unit)
-
-    @staticmethod
-    def helps(z: FloatArray, held_out: FloatArray) -> bool:
-        """Whether large losses are expected where they are."""
-        return float(np.corrcoef(rankdata(z), held_out[:, 0])[0, 1]) > 0
+        models = boosted_numbers(S, logs, folds, seed)
+        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
+        found = cls(models, unit)
+        return (found if helps else None), found._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected size, in units of the loss."""
-        return self.unit * (np.exp(self.model.predict(S)) - SMALLEST_SIZE)[:, None]
+        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+
+    def _columns(self, logs: FloatArray) -> FloatArray:
+        return self.unit * (np.exp(logs) - SMALLEST_SIZE)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class ClassOpinion:
     """Expects the class: how likely that of g is, and what its answer costs on average.
 
-    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), while
-    a loss of probabilities is known by its name.
+    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), while a loss
+    of probabilities is known by its name. `boosted` and `linear` models are averaged, with weights
+    that suit rows left out.
     """
 
-    ARCHIVE = Kept("ClassOpinion", fields=("model", "labels", "costs"), single=("loss",))
+    ARCHIVE = Kept(
+        "ClassOpinion",
+        fields=("labels", "costs", "boosted", "linear"),
+        single=("loss", "weight"),
+    )
     NAMES: ClassVar = (
         "probability of the predicted class, second opinion",
         "loss expected by the second opinion",
     )
 
-    model: Any
-    labels: tuple[Any, ...]
+    labels: Sequence[Any]
     costs: FloatArray | None
     loss: str | None = None
+    boosted: Sequence[Any] = ()
+    linear: Sequence[Any] = ()
+    weight: float = 0.0  # of the boosted models
 
-    @classmethod
-    def learned(cls, S: FloatArray, codes: IntArray, seed: int, *, like: "ClassOpinion") -> Self:
-        """Learn the classes of rows; `like` has all but the model."""
-        model = BoostedClasses(**TREES, random_state=seed).fit(S, codes)
-        return cls(model, like.labels, like.costs, like.loss)
-
-    @staticmethod
-    def helps(codes: IntArray, held_out: FloatArray) -> bool:
-        """The classes themselves are always worth knowing."""
-        return True
+    def learned(
+        self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
+    ) -> tuple[Self, FloatArray]:
+        """Learn the classes of D1."""
+        fold_seed, seed = seeds
+        folds, width = folds_of(len(S), fold_seed), len(self.labels)
+        linear = linear_classes(S, codes, folds)
+        p = held_out(linear, S, folds, self._probabilities, width)
+        weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
+        if boosted:
+            other = held_out(boosted, S, folds, self._probabilities, width)
+            weight = min(WEIGHTS, key=lambda w: log_loss(codes, w * other + (1 - w) * p))
+            p = weight * other + (1 - weight) * p
+        used = boosted if weight else (), linear if weight < 1 else ()
+        found = replace(self, boosted=used[0], linear=used[1], weight=weight)
+        return found, self._columns(p, outputs)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The probability of g's class, and the expected loss."""
         p = np.zeros((len(S), len(self.labels)))
-        p[:, self.model.classes_] = self.model.predict_proba(S)
-        said = predicted_codes(outputs, self.labels)
-        rows = np.arange(len(S))
+        for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
+            for model in models:
+                p += weight / len(models) * self._probabilities(model, S)
+        return self._columns(p, outputs)
+
+    def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
+        return spread_out(model.predict_proba(S), model.classes_, len(self.labels))
+
+    def _columns(self, p: FloatArray, outputs: Outputs) -> FloatArray:
+        said, rows = predicted_codes(outputs, self.labels), np.arange(len(p))
         # An answer that did not occur on D1 is given no chance, and the largest cost.
         agrees = np.where(said < 0, 0.0, p[rows, said])
         if self.costs is not None:
@@ -152,10 +187,13 @@ class ClassOpinion:
 
     def _of_probabilities(self, outputs: Outputs) -> FloatArray:
         """Loss of g's probabilities for each class."""
-        assert self.loss is not None
         loss, g = resolve_loss(self.loss), outputs.class_probabilities()
         every = range(len(self.labels))
         return np.column_stack([loss(np.full(len(g), code), g) for code in every])
+
+
+def _numbers(model: Any, S: FloatArray) -> FloatArray:
+    return np.asarray(model.predict(S), dtype=np.float64)[:, None]
 
 
 def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
@@ -171,29 +209,8 @@ OpinionPart = ErrorOpinion | SizeOpinion | ClassOpinion
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """What one part learns: its class, a target for each row of D1, and what else it needs."""
-
-    kind: Any
-    target: np.ndarray
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def learned(self, S: FloatArray, rows: IntArray | slice, seed: int) -> OpinionPart:
-        """The part, learned from some rows of D1."""
-        return self.kind.learned(S[rows], self.target[rows], seed, **self.options)
-
-    def held_out(self, S: FloatArray, outputs: Outputs, seeds: tuple[int, int]) -> FloatArray:
-        """The part's columns for all rows of D1, each by a part that was learned without it."""
-        fold_seed, seed = seeds
-        found = np.empty((len(S), len(self.kind.NAMES)))
-        for kept, out in KFold(N_FOLDS, shuffle=True, random_state=fold_seed).split(S):
-            found[out] = self.learned(S, kept, seed).columns(S[out], outputs.take(out))
-        return found
-
-
-@dataclass(frozen=True, eq=False)
 class Opinion:
-    """The parts of a second opinion that help.
+    """A second opinion, and how it is shown what g says.
 
     It sees the other signals and all that g says; `output_encoder` is for what g says, where the
     other signals lack it.
@@ -201,28 +218,26 @@ class Opinion:
 
     ARCHIVE = Kept(
         "Opinion",
-        fields=("parts", "output_encoder"),
+        fields=("part", "output_encoder"),
         holds=(ErrorOpinion, SizeOpinion, ClassOpinion),
     )
 
-    parts: tuple[OpinionPart, ...]
+    part: OpinionPart
     output_encoder: Encoder | None = None
 
     def __call__(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The opinion's columns for new rows, given their other signals."""
-        seen = _inputs(S, outputs, self.output_encoder)
-        return np.hstack([part.columns(seen, outputs) for part in self.parts])
+        return self.part.columns(_inputs(S, outputs, self.output_encoder), outputs)
 
     @property
     def names(self) -> list[str]:
         """A name for each column."""
-        return [name for part in self.parts for name in part.NAMES]
+        return list(self.part.NAMES)
 
     @property
     def error_column(self) -> int | None:
         """Position of the expected error, counted from the end; None where there is none."""
-        is_first = isinstance(self.parts[0], ErrorOpinion)
-        return -len(self.names) if is_first else None
+        return -len(self.part.NAMES) if isinstance(self.part, ErrorOpinion) else None
 
 
 def fit_opinion(
@@ -234,33 +249,35 @@ def fit_opinion(
 ) -> tuple[Opinion | None, FloatArray]:
     """Learn a second opinion on D1; returns it with its out-of-fold columns for D1.
 
-    `S` are the other signals. Without any part that helps there is no opinion and no column.
+    `S` are the other signals. An opinion that does not help is none, and has no column.
     """
-    seen, parts, columns = _inputs(S, outputs, output_encoder), [], [np.empty((len(S), 0))]
+    part = None
     if len(S) >= FEWEST_ROWS and np.ptp(labels.z):
-        fold_seed, *seeds = spawn_seeds(seed, 1 + MOST_PARTS)
-        for lesson, own_seed in zip(_lessons(outputs, labels), seeds, strict=False):
-            held_out = lesson.held_out(seen, outputs, (fold_seed, own_seed))
-            if lesson.kind.helps(lesson.target, held_out):
-                parts.append(lesson.learned(seen, slice(None), own_seed))
-                columns.append(held_out)
-    opinion = Opinion(tuple(parts), output_encoder) if parts else None
-    return opinion, np.hstack(columns)
+        seen, (learn, target) = _inputs(S, outputs, output_encoder), _lesson(outputs, labels)
+        fold_seed, own_seed = spawn_seeds(seed, 2)
+        part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
+    if part is None:
+        return None, np.empty((len(S), 0))
+    return Opinion(part, output_encoder), columns
 
 
 def _inputs(S: FloatArray, outputs: Outputs, encoder: Encoder | None) -> FloatArray:
     """What an opinion sees: the other signals, and what g says beyond them."""
     said = [] if encoder is None else [said_by_predictor(outputs, encoder)]
-    return np.hstack([S, *said, *outputs.probabilities])
+    # Logarithms suit the linear model, and are the same to trees.
+    logs = [np.log(np.maximum(p, SMALLEST_PROBABILITY)) for p in outputs.probabilities]
+    return np.hstack([S, *said, *logs])
 
 
-def _lessons(outputs: Outputs, labels: Labelled) -> list[Lesson]:
-    """What can be learned: errors of numbers and the size of their loss, or classes."""
-    size = [Lesson(SizeOpinion, labels.z)]
+Learn = Callable[..., tuple[OpinionPart | None, FloatArray]]
+
+
+def _lesson(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray]:
+    """What can be learned: the errors of numbers, classes, or else the size of the loss."""
     if labels.errors is not None:
-        return [Lesson(ErrorOpinion, labels.errors), *size]
+        return ErrorOpinion.learned, labels.errors
     classes = None if outputs.predictor is None else _classes(outputs, labels)
-    return size if classes is None else [classes]
+    return (SizeOpinion.learned, labels.z) if classes is None else classes
 
 
 def _signed_errors(loss: Loss, outputs: Outputs, y: np.ndarray) -> FloatArray | None:
@@ -279,24 +296,29 @@ def _signed_errors(loss: Loss, outputs: Outputs, y: np.ndarray) -> FloatArray | 
     return errors if np.isfinite(errors).all() else None
 
 
-def _classes(outputs: Outputs, labels: Labelled) -> Lesson | None:
+def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | None:
     """The class of each row, and what each answer costs; None if there are too many classes."""
     y, loss = labels.y, labels.loss
     if y is None or y.ndim != 1:
         return None
     of_probabilities = loss.reads == "probabilities"
     known = _known_labels(outputs, y, of_probabilities)
-    if not 2 <= len(known) <= MOST_CLASSES:
+    if not 2 <= len(known) <= MOST_CLASSES or not (
+        of_probabilities or outputs.predictions.ndim == 1
+    ):
         return None
     position = {label: code for code, label in enumerate(known)}
     codes = np.array([position[label] for label in y.tolist()], dtype=np.int64)
-    if of_probabilities:
-        like = ClassOpinion(None, known, None, loss.name)
-    elif outputs.predictions.ndim == 1:
-        like = ClassOpinion(None, known, loss_of_pairs(loss, outputs.predictor, known))
-    else:
-        return None
-    return Lesson(ClassOpinion, codes, {"like": like}) if np.ptp(codes) else None
+    try:
+        costs = None if of_probabilities else loss_of_pairs(loss, outputs.predictor, known)
+    except Exception:
+        if loss.reads != "anything":
+            raise
+        return None  # a function of the caller's own that compares no single labels
+    opinion = ClassOpinion(known, costs, loss.name if of_probabilities else None)
+    # Each model must see two classes: the second most frequent one has rows in every part of D1.
+    n_second = np.sort(np.bincount(codes))[-2:][0] if np.ptp(codes) else 0
+    return (opinion.learned, codes) if n_second >= FEWEST_OF_CLASS else None
 
 
 def _known_labels(outputs: Outputs, y: np.ndarray, of_probabilities: bool) -> tuple[Any, ...]:

@@ -129,8 +129,8 @@ def fit_signals(
     signals = Signals(encoder, shown, None, functions)
     S = signals.without_opinion(outputs)
     if functions:
-        known = replace(signals, functions=()).without_opinion(outputs)
-        signals = replace(signals, function_width=S.shape[1] - known.shape[1])
+        width = sum(np.shape(function(outputs.X))[1] for function in functions)
+        signals = replace(signals, function_width=width)
     if "opinion" not in names:
         return signals, S
     opinion, columns = fit_opinion(S, outputs, labels, hidden, seed)

@@ -1,5 +1,6 @@
 """Boosted trees that accept a feature with no value at all, and stay quick on busy cores."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -56,3 +57,8 @@ class BoostedTrees(_OnAnyFeatures, HistGradientBoostingRegressor):
     def predict(self, X: FloatArray) -> FloatArray:
         """Predict, in the unit of the targets."""
         return self.unit_ * super().predict(X)
+
+    def staged_predict(self, X: FloatArray) -> Iterator[FloatArray]:
+        """Predict after each round, in the unit of the targets."""
+        for prediction in super().staged_predict(X):
+            yield self.unit_ * prediction

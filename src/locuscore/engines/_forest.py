@@ -131,11 +131,11 @@ class Forest(BaseEstimator):
     def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
         """Points of each row and tree, given rows of the tables, (n, trees, points)."""
         seen = self.table_[leaves]
-        errors = getattr(self, "error_table_", None)
-        if errors is None:
+        errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
+        if errors is None or loss is None:
             return seen
         expected = S[:, self.error_column_, None, None]
-        return np.concatenate([seen, self.error_loss_(expected + errors[leaves])], axis=2)
+        return np.concatenate([seen, loss(expected + errors[leaves])], axis=2)
 
     def _count_draws(self) -> int:
         if self.n_draws is None:
