@@ -67,6 +67,9 @@ class Signals:
 
     def without_opinion(self, outputs: Outputs) -> FloatArray:
         """All columns but those of the second opinion, which sees them."""
+        return np.hstack(self._parts(outputs))
+
+    def _parts(self, outputs: Outputs) -> list[FloatArray]:
         X, parts = outputs.X, []
         if self.encoder is not None:
             parts.append(_checked(self.encoder.transform(X), X))
@@ -74,8 +77,7 @@ class Signals:
             check_stored(outputs)
         if self.output_encoder is not None:
             parts.append(said_by_predictor(outputs, self.output_encoder))
-        parts += [_checked(function(X), X) for function in self.functions]
-        return np.hstack(parts)
+        return parts + [_checked(function(X), X) for function in self.functions]
 
     @property
     def error_column(self) -> int | None:
@@ -127,10 +129,10 @@ def fit_signals(
         own = Encoder().fit(own_signals(outputs))
     shown, hidden = (own, None) if "predictor" in names else (None, own)
     signals = Signals(encoder, shown, None, functions)
-    S = signals.without_opinion(outputs)
-    if functions:
-        width = sum(np.shape(function(outputs.X))[1] for function in functions)
-        signals = replace(signals, function_width=width)
+    parts = signals._parts(outputs)
+    of_functions = parts[len(parts) - len(functions) :]
+    signals = replace(signals, function_width=sum(part.shape[1] for part in of_functions))
+    S = np.hstack(parts)
     if "opinion" not in names:
         return signals, S
     opinion, columns = fit_opinion(S, outputs, labels, hidden, seed)
