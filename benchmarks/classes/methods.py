@@ -112,8 +112,8 @@ def _registry() -> list[Method]:
         Method("MAPIE APS", "packages", partial(rivals.mapie_sets, kind="aps"), needs="mapie"),
         Method("scikit-fallback anomaly", "packages", rivals.fallback_anomaly, needs="skfb"),
         *(Method(f"{name}+", "models", run) for name, run in direct.items()),
-        Method("boosted classes+", "models", rivals.boosted_classes),
-        Method("logistic classes+", "models", rivals.logistic_classes),
+        Method("boosted classes+", "second classifier", rivals.boosted_classes),
+        Method("logistic classes+", "second classifier", rivals.logistic_classes),
         *(
             Method(f"{name}++", "opinion", partial(shown_opinion, learn=run))
             for name, run in direct.items()

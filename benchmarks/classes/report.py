@@ -14,6 +14,11 @@ from benchmarks.paper.summary import table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TARGET = 0.9  # our mean error over that of the best rival
+AGAINST = {
+    "other methods": ("second classifier", "opinion"),
+    "also second classifiers": ("opinion",),
+    "also those shown our opinion, ++": (),
+}
 UNITS = {
     "0-1": "Errors among the accepted, %.",
     "cost": "Mean cost of the accepted, in % of the dearest error.",
@@ -88,20 +93,22 @@ def target(summaries: list[Summary]) -> list[str]:
     """Is our mean error at 70 % at least 10 % below the best rival's?"""
     rows = []
     for summary in (s for s in summaries if OURS in s.methods):
-        means = summary.mean_of_all("error70")
-        for text, borrowing in (("rivals", False), ("also those shown our opinion, ++", True)):
-            among = summary.rivals(borrowing=borrowing)
-            best = min(among, key=lambda name: means[name])
-            ratio = means[OURS] / means[best] if means[best] else float("nan")
-            figures = [f"{100 * means[name]:.3f}" for name in (OURS, best)]
-            met = "yes" if ratio <= TARGET else "no"
-            gap = f"{100 * (ratio - 1):+.1f} %"
-            rows.append([summary.loss, text, figures[0], best, figures[1], gap, met])
+        measures = {"mean": summary.mean_of_all("error70"), "share left": summary.shares_left()}
+        for kind, values in measures.items():
+            for text, without in AGAINST.items():
+                best = min(summary.rivals(without), key=lambda name: values[name])
+                ours, theirs = values[OURS], values[best]
+                gap = f"{100 * (ours / theirs - 1):+.1f} %" if theirs else ""
+                met = "yes" if ours <= TARGET * theirs and theirs else "no"
+                figures = f"{100 * ours:.3f}", best, f"{100 * theirs:.3f}"
+                rows.append([summary.loss, kind, text, *figures, gap, met])
     text = (
         f"At {100 * ACCEPTANCE:.0f} % accepted, the mean over all tables and classifiers should be "
-        f"at least {100 * (1 - TARGET):.0f} % below that of the best rival."
+        f"at least {100 * (1 - TARGET):.0f} % below that of the best rival. Tables on which g errs "
+        'often weigh most in it. "Share left" divides by the mean loss of all rows first, so that '
+        "each weighs the same."
     )
-    head = ["loss", "against", OURS, "best rival", "its mean", "difference", "met"]
+    head = ["loss", "measure", "against", OURS, "best rival", "its figure", "difference", "met"]
     return [text, "", *table(head, rows)]
 
 
@@ -112,33 +119,37 @@ def missing(summaries: list[Summary]) -> list[str]:
     absent = [name for name in DATASETS if name not in n_seeds]
     fewer = [f"{name} ({n})" for name, n in n_seeds.items() if n < most]
     lines = [f"Splits that all methods have: {most}."]
-    lines += [f"No records: {', '.join(absent)}."] if absent else []
-    lines += [f"Fewer splits: {', '.join(fewer)}."] if fewer else []
+    lines += [f"No records of {len(absent)}: {_few(absent)}."] if absent else []
+    lines += [f"Fewer splits of {len(fewer)}: {_few(fewer)}."] if fewer else []
     return [*lines, ""]
+
+
+def _few(names: list[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def overall(summary: Summary) -> list[str]:
     """Means over everything and mean ranks, best first."""
+    percent, rank = "{:.3f}", "{:.2f}"
     columns = [
-        measure(key)
-        for key in ("error70", "aurc")
-        for measure in (summary.mean_of_all, summary.mean_ranks)
+        ("at 70 %", summary.mean_of_all("error70"), percent),
+        ("share left", summary.shares_left(), percent),
+        ("mean rank", summary.mean_ranks("error70"), rank),
+        ("AURC", summary.mean_of_all("aurc"), percent),
+        ("mean rank of AURC", summary.mean_ranks("aurc"), rank),
     ]
-    order = sorted(summary.methods, key=lambda name: columns[0][name])
-    factors = (100, 1, 100, 1)
-    cells = {
-        name: _best_bold(
-            [factor * column[other] for other in order], "{:.3f}" if factor > 1 else "{:.2f}"
-        )
-        for name, (factor, column) in enumerate(zip(factors, columns, strict=True))
-    }
+    order = sorted(summary.methods, key=lambda name: columns[0][1][name])
+    cells = [
+        _best_bold([values[name] * (100 if form == percent else 1) for name in order], form)
+        for _, values, form in columns
+    ]
     rows = [
-        [name, METHODS[name].group, *(cells[j][i] for j in range(len(columns)))]
+        [name, METHODS[name].group, *(column[i] for column in cells)]
         for i, name in enumerate(order)
     ]
-    head = ["method", "group", "at 70 %", "mean rank", "AURC", "mean rank of AURC"]
+    head = ["method", "group", *(title for title, _, _ in columns)]
     n = len(summary.datasets)
-    text = f"{UNITS[summary.loss]} Means over {n} pairs of table and classifier."
+    text = f"{UNITS[summary.loss]} Means over {n} pairs of table and g."
     return [text, "", *table(head, rows)]
 
 
@@ -221,19 +232,20 @@ def coverage_section(summaries: list[Summary]) -> list[str]:
 
 def time_section(summaries: list[Summary]) -> list[str]:
     """Processor seconds, mean over all datasets."""
-    rows = []
-    for summary in summaries:
-        fit, score = (summary.mean_of_all(key) for key in ("fit_seconds", "score_seconds"))
-        rows += [
-            [summary.loss, name, f"{fit[name]:.2f}", f"{score[name]:.2f}"]
-            for name in summary.methods
-        ]
+    keys = ("fit_seconds", "score_seconds")
+    means = [summary.mean_of_all(key) for summary in summaries for key in keys]
+    rows = [
+        [name, *(f"{values[name]:.2f}" if name in values else "" for values in means)]
+        for name in METHODS
+        if any(name in values for values in means)
+    ]
     text = (
         "Processor seconds, one thread, mean over tables and classifiers. Locus, the calibrated "
         "probabilities and MAPIE ask g themselves, which is counted; the other methods are given "
         "its answers."
     )
-    return ["## Time", "", text, "", *table(["loss", "method", "fit", "score"], rows)]
+    titles = [f"{word}, {summary.loss}" for summary in summaries for word in ("fit", "score")]
+    return ["## Time", "", text, "", *table(["method", *titles], rows)]
 
 
 def write(folder: Path, out: Path = RESULTS) -> None:

@@ -55,14 +55,22 @@ class Summary:
                     self._records[dataset, name] = [by_method[name][seed] for seed in seeds]
         self.datasets = list(self.n_seeds)
 
-    def rivals(self, *, borrowing: bool = True) -> list[str]:
-        """Methods that are not ours, with or without those that are shown our opinion."""
-        left_out = ("ours",) if borrowing else ("ours", "opinion")
+    def rivals(self, without: tuple[str, ...] = ()) -> list[str]:
+        """Methods that are not ours, without some groups."""
+        left_out = ("ours", *without)
         return [name for name in self.methods if METHODS[name].group not in left_out]
 
     def values(self, dataset: str, method: str, key: str) -> np.ndarray:
         """One value for each shared seed."""
         return np.array([record[key] for record in self._records[dataset, method]])
+
+    def shares_left(self) -> dict[str, float]:
+        """Mean loss at 70 % over that of all rows, mean over all datasets, by method.
+
+        Every dataset weighs the same here, however often its classifier is wrong.
+        """
+        shares = self.means("error70") / self.means("mean_loss")
+        return dict(zip(self.methods, shares.mean(axis=0).tolist(), strict=True))
 
     def means(self, key: str) -> np.ndarray:
         """Means over seeds, one row for each dataset and one column for each method."""

@@ -203,7 +203,7 @@ def test_only_seeds_that_all_methods_have_are_compared():
     found = [r for r in made_up() if (r["method"], r["seed"]) != ("margin", 5)]
     summary = Summary(found, "0-1")
     assert set(summary.n_seeds.values()) == {5}
-    assert summary.rivals(borrowing=False) == ["largest probability", "margin"]
+    assert summary.rivals(("opinion",)) == ["largest probability", "margin"]
     assert not Summary(found, "cost").datasets
 
 
@@ -225,11 +225,14 @@ def test_the_target_is_against_the_best_mean():
     from benchmarks.classes.report import target
     from benchmarks.classes.summary import Summary
 
-    lines = target([Summary(made_up(), "0-1")])
-    rivals, borrowing = lines[-3:-1]
+    summary = Summary(made_up(), "0-1")
+    lines = target([summary])
     # Near 10 for Locus and its borrower, and near (14 + 5) / 2 for the margin.
-    assert "| 9.982 | margin | 9.484 | +5.3 % | no |" in rivals
-    assert "| margin |" in borrowing
+    first, last = lines[4], lines[-2]
+    assert "| mean | other methods | 9.982 | margin | 9.484 | +5.3 % | no |" in first
+    # All rows have a mean loss of 0.2.
+    assert_close(summary.shares_left()["Locus"], 0.09982 / 0.2, rtol=1e-4)
+    assert "| share left | also those shown our opinion, ++ | 49.9" in last
 
 
 def test_missing_tasks_leave_out_methods_without_costs(tmp_path):
