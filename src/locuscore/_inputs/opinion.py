@@ -6,7 +6,7 @@ loss. Rows of D1 get out-of-fold values, since a model flatters the rows it was 
 get the values of models of all of D1. All of it is a function of D1, so no guarantee changes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -23,10 +23,12 @@ from locuscore._inputs.opinion_models import (
     log_loss,
     spread_out,
 )
-from locuscore._inputs.outputs import Outputs, loss_of_pairs, said_by_predictor
+from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.boosting import unit_of
+from locuscore._shared.checks import check_numeric, one_per_row, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 
@@ -36,6 +38,8 @@ MOST_CLASSES = 100
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
+LARGEST_SIGNAL = 1e100  # the linear model squares them
+Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +49,24 @@ class Labelled:
     loss: Loss
     z: FloatArray
     y: np.ndarray | None = None
-    errors: FloatArray | None = None  # y - g(x), where both are numbers
+    errors: FloatArray | None = None  # (y - g(x)) / unit, where both are numbers
+    unit: float = 1.0  # engines see expected errors in single precision
 
     @classmethod
     def of(cls, loss: Loss, outputs: Outputs, z: FloatArray, y: np.ndarray | None) -> Self:
         """Gather what is known of rows; without y there are no errors either."""
-        return cls(loss, z, y, None if y is None else _signed_errors(loss, outputs, y))
+        targets = None if y is None else without_single_axis(y)
+        errors = None if targets is None else _signed_errors(loss, outputs, targets)
+        if errors is None:
+            return cls(loss, z, targets)
+        unit = unit_of(errors)
+        return cls(loss, z, targets, errors / unit, unit)
 
     def signed(self, column: int | None) -> SignedErrors | None:
         """The errors for an engine; None unless the opinion expects some that make the loss."""
         if self.errors is None or column is None or self.loss.of_error is None:
             return None
-        return SignedErrors(self.loss.of_error, self.errors, column)
+        return SignedErrors(self.loss.of_error.in_unit(self.unit), self.errors, column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +92,7 @@ class ErrorOpinion:
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected error, and its size."""
-        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+        return self._columns(_mean_of(self.models, S))
 
     @staticmethod
     def _columns(error: FloatArray) -> FloatArray:
@@ -91,13 +101,15 @@ class ErrorOpinion:
 
 @dataclass(frozen=True, eq=False)
 class SizeOpinion:
-    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule."""
+    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule.
 
-    ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
-    NAMES: ClassVar = ("loss expected by the second opinion",)
+    It is measured in mean losses, so that no unit makes it too large for an engine.
+    """
+
+    ARCHIVE = Kept("SizeOpinion", fields=("models",))
+    NAMES: ClassVar = ("relative loss expected by the second opinion",)
 
     models: Sequence[Any]
-    unit: float
 
     @classmethod
     def learned(
@@ -105,29 +117,29 @@ class SizeOpinion:
     ) -> tuple[Self | None, FloatArray]:
         """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
         fold_seed, seed = seeds
-        unit, folds = float(np.mean(np.abs(z))), folds_of(len(S), fold_seed)
-        logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
+        folds = folds_of(len(S), fold_seed)
+        logs = np.log(np.abs(z) / np.mean(np.abs(z)) + SMALLEST_SIZE)
         models = boosted_numbers(S, logs, folds, seed)
         expected = held_out(models, S, folds, _numbers, 1)[:, 0]
         helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
-        found = cls(models, unit)
-        return (found if helps else None), found._columns(expected)
+        return (cls(models) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """The expected size, in units of the loss."""
-        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+        """The expected size, in mean losses."""
+        return self._columns(_mean_of(self.models, S))
 
-    def _columns(self, logs: FloatArray) -> FloatArray:
-        return self.unit * (np.exp(logs) - SMALLEST_SIZE)[:, None]
+    @staticmethod
+    def _columns(logs: FloatArray) -> FloatArray:
+        return (np.exp(logs) - SMALLEST_SIZE)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class ClassOpinion:
     """Expects the class: how likely that of g is, and what its answer costs on average.
 
-    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), while a loss
-    of probabilities is known by its name. `boosted` and `linear` models are averaged, with weights
-    that suit rows left out.
+    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), in a unit of
+    its size; a loss of probabilities is known by its name. `boosted` and `linear` models are
+    averaged, with weights that suit rows left out.
     """
 
     ARCHIVE = Kept(
@@ -146,6 +158,17 @@ class ClassOpinion:
     boosted: Sequence[Any] = ()
     linear: Sequence[Any] = ()
     weight: float = 0.0  # of the boosted models
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the opinion that an archive holds, if its losses are those of its classes."""
+        found = cls(**parts)
+        n, costs = len(found.labels), found.costs
+        is_table = isinstance(costs, np.ndarray) and costs.shape == (n, n)
+        is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
+        if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
+            raise ValueError("a second opinion has other classes than its losses")
+        return found
 
     def learned(
         self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
@@ -196,6 +219,11 @@ def _numbers(model: Any, S: FloatArray) -> FloatArray:
     return np.asarray(model.predict(S), dtype=np.float64)[:, None]
 
 
+def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
+    found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
+    return np.mean(found, axis=0)
+
+
 def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
     """Positions of g's answers among labels; -1 where they are not among them."""
     position = {label: code for code, label in enumerate(labels)}
@@ -224,6 +252,15 @@ class Opinion:
 
     part: OpinionPart
     output_encoder: Encoder | None = None
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the opinion that an archive holds, if it is one."""
+        found = cls(**parts)
+        is_opinion = isinstance(found.part, OpinionPart)
+        if not is_opinion or not isinstance(found.output_encoder, Encoder | None):
+            raise ValueError("a second opinion is of an unknown kind")
+        return found
 
     def __call__(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The opinion's columns for new rows, given their other signals."""
@@ -266,7 +303,7 @@ def _inputs(S: FloatArray, outputs: Outputs, encoder: Encoder | None) -> FloatAr
     said = [] if encoder is None else [said_by_predictor(outputs, encoder)]
     # Logarithms suit the linear model, and are the same to trees.
     logs = [np.log(np.maximum(p, SMALLEST_PROBABILITY)) for p in outputs.probabilities]
-    return np.hstack([S, *said, *logs])
+    return np.clip(np.hstack([S, *said, *logs]), -LARGEST_SIGNAL, LARGEST_SIGNAL)
 
 
 Learn = Callable[..., tuple[OpinionPart | None, FloatArray]]
@@ -290,22 +327,22 @@ def _signed_errors(loss: Loss, outputs: Outputs, y: np.ndarray) -> FloatArray | 
     if y.ndim != 1 or said.ndim != 1:
         return None
     try:
-        errors = y.astype(np.float64) - said.astype(np.float64)
-    except (TypeError, ValueError):
+        targets, answers = check_numeric(y, "y"), check_numeric(said, "g")
+    except ValueError:
         return None  # labels of a loss of the caller's own
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = targets - answers
     return errors if np.isfinite(errors).all() else None
 
 
 def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | None:
     """The class of each row, and what each answer costs; None if there are too many classes."""
     y, loss = labels.y, labels.loss
-    if y is None or y.ndim != 1:
-        return None
     of_probabilities = loss.reads == "probabilities"
-    known = _known_labels(outputs, y, of_probabilities)
-    if not 2 <= len(known) <= MOST_CLASSES or not (
-        of_probabilities or outputs.predictions.ndim == 1
-    ):
+    if y is None or y.ndim != 1 or not (of_probabilities or outputs.predictions.ndim == 1):
+        return None
+    known = _known_labels(outputs, loss, y)
+    if not 2 <= len(known) <= MOST_CLASSES:
         return None
     position = {label: code for code, label in enumerate(known)}
     codes = np.array([position[label] for label in y.tolist()], dtype=np.int64)
@@ -315,21 +352,27 @@ def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | N
         if loss.reads != "anything":
             raise
         return None  # a function of the caller's own that compares no single labels
+    if costs is not None:
+        costs = costs / unit_of(costs)  # a column of the signals must fit into single precision
     opinion = ClassOpinion(known, costs, loss.name if of_probabilities else None)
     # Each model must see two classes: the second most frequent one has rows in every part of D1.
     n_second = np.sort(np.bincount(codes))[-2:][0] if np.ptp(codes) else 0
     return (opinion.learned, codes) if n_second >= FEWEST_OF_CLASS else None
 
 
-def _known_labels(outputs: Outputs, y: np.ndarray, of_probabilities: bool) -> tuple[Any, ...]:
-    """The labels that may occur: g's own classes in their order, then others seen on D1."""
-    if of_probabilities and classes_of(outputs.predictor) is None:  # classes are numbered
-        return tuple(range(outputs.class_probabilities().shape[1]))
+def _known_labels(outputs: Outputs, loss: Loss, y: np.ndarray) -> tuple[Any, ...]:
+    """The labels that may occur: those the loss or g has, in their order, then others of D1."""
     own = classes_of(outputs.predictor)
+    if loss.reads == "codes":
+        own = cost_classes(loss, outputs.predictor)
     first = [] if own is None else np.asarray(own).tolist()
-    said = outputs.predictions.tolist() if outputs.predictions.ndim == 1 else []
-    others = sorted({*y.tolist(), *said} - set(first), key=_by_type_then_value)
-    return (*first, *others)
+    if loss.reads in ("codes", "probabilities"):  # without names, classes are numbered
+        n = loss.n_classes or outputs.class_probabilities().shape[1]
+        return tuple(first or range(n))
+    seen = [*y.tolist(), *outputs.predictions.tolist()]
+    if not all(isinstance(label, Label) for label in (*first, *seen)):
+        return ()
+    return (*first, *sorted(set(seen) - set(first), key=_by_type_then_value))
 
 
 def _by_type_then_value(label: Any) -> tuple[str, Any]:
