@@ -27,7 +27,6 @@ from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.boosting import unit_of
 from locuscore._shared.checks import check_numeric, one_per_row, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
@@ -38,7 +37,7 @@ MOST_CLASSES = 100
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
-LARGEST_SIGNAL = 1e100  # the linear model squares them
+LARGEST_SIGNAL = 1e100  # a linear model squares them
 Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
@@ -50,7 +49,7 @@ class Labelled:
     z: FloatArray
     y: np.ndarray | None = None
     errors: FloatArray | None = None  # (y - g(x)) / unit, where both are numbers
-    unit: float = 1.0  # engines see expected errors in single precision
+    unit: float = 1.0
 
     @classmethod
     def of(cls, loss: Loss, outputs: Outputs, z: FloatArray, y: np.ndarray | None) -> Self:
@@ -175,7 +174,7 @@ class ClassOpinion:
     ) -> tuple[Self, FloatArray]:
         """Learn the classes of D1."""
         fold_seed, seed = seeds
-        folds, width = folds_of(len(S), fold_seed), len(self.labels)
+        S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
         linear = linear_classes(S, codes, folds)
         p = held_out(linear, S, folds, self._probabilities, width)
         weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
@@ -189,7 +188,7 @@ class ClassOpinion:
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The probability of g's class, and the expected loss."""
-        p = np.zeros((len(S), len(self.labels)))
+        S, p = _squarable(S), np.zeros((len(S), len(self.labels)))
         for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
             for model in models:
                 p += weight / len(models) * self._probabilities(model, S)
@@ -213,6 +212,20 @@ class ClassOpinion:
         loss, g = resolve_loss(self.loss), outputs.class_probabilities()
         every = range(len(self.labels))
         return np.column_stack([loss(np.full(len(g), code), g) for code in every])
+
+
+def unit_of(values: FloatArray) -> float:
+    """The power of two that brings the largest number to between 1/2 and 1.
+
+    What an opinion expects is measured in it. Forests see numbers in single precision, and take
+    those that differ by less than 1e-7 for equal.
+    """
+    _, exponent = np.frexp(np.max(np.abs(values)))
+    return float(2.0 ** min(int(exponent), 1023))
+
+
+def _squarable(S: FloatArray) -> FloatArray:
+    return np.clip(S, -LARGEST_SIGNAL, LARGEST_SIGNAL)
 
 
 def _numbers(model: Any, S: FloatArray) -> FloatArray:
@@ -303,7 +316,7 @@ def _inputs(S: FloatArray, outputs: Outputs, encoder: Encoder | None) -> FloatAr
     said = [] if encoder is None else [said_by_predictor(outputs, encoder)]
     # Logarithms suit the linear model, and are the same to trees.
     logs = [np.log(np.maximum(p, SMALLEST_PROBABILITY)) for p in outputs.probabilities]
-    return np.clip(np.hstack([S, *said, *logs]), -LARGEST_SIGNAL, LARGEST_SIGNAL)
+    return np.hstack([S, *said, *logs])
 
 
 Learn = Callable[..., tuple[OpinionPart | None, FloatArray]]
@@ -353,7 +366,7 @@ def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | N
             raise
         return None  # a function of the caller's own that compares no single labels
     if costs is not None:
-        costs = costs / unit_of(costs)  # a column of the signals must fit into single precision
+        costs = costs / unit_of(costs)
     opinion = ClassOpinion(known, costs, loss.name if of_probabilities else None)
     # Each model must see two classes: the second most frequent one has rows in every part of D1.
     n_second = np.sort(np.bincount(codes))[-2:][0] if np.ptp(codes) else 0

@@ -10,13 +10,7 @@ from threadpoolctl import threadpool_limits
 from locuscore._protocols import FloatArray
 
 MOST_ROWS_OF_ONE_THREAD = 30_000
-UNIT_STEP = 128  # of the exponent of the unit: numbers of usual size are left as they are
-
-
-def unit_of(values: FloatArray) -> float:
-    """A power of two of about the size of values, which then fit into single precision."""
-    _, exponent = np.frexp(np.max(np.abs(values)))
-    return float(2.0 ** (UNIT_STEP * min(round(int(exponent) / UNIT_STEP), 7)))
+UNIT_STEP = 128  # of the exponent of the unit: targets of usual size are left as they are
 
 
 class _OnAnyFeatures:
@@ -54,7 +48,8 @@ class BoostedTrees(_OnAnyFeatures, HistGradientBoostingRegressor):
 
     def fit(self, X: FloatArray, y: FloatArray, **kwargs: Any) -> Self:
         """Fit as scikit-learn does, but small samples with one thread."""
-        self.unit_ = unit_of(y)
+        _, exponent = np.frexp(np.max(np.abs(y)))
+        self.unit_ = 2.0 ** (UNIT_STEP * min(round(int(exponent) / UNIT_STEP), 7))
         return super().fit(X, y / self.unit_, **kwargs)
 
     def predict(self, X: FloatArray) -> FloatArray:
