@@ -124,7 +124,7 @@ def test_an_answer_that_g_never_gave_is_unlikely_and_costly():
 
     locus = Locus(g, loss="zero_one", **ORDINARY).fit(X, labels(Y))
     assert set(opinion_of(locus).labels) == set(NAMES)
-    far = NEW + [3.0, 0, 0]
+    far = NEW + np.array([3.0, 0.0, 0.0])
     columns = split_columns(locus.row_signals(far), locus)[1]
     assert_close(columns, np.tile([0.0, 1.0], (len(NEW), 1)), rtol=1e-12)
     assert np.isfinite(locus.loss_bound(far)).all()
