@@ -167,6 +167,11 @@ class ClassOpinion:
         is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
         if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
             raise ValueError("a second opinion has other classes than its losses")
+        if (
+            not all(isinstance(label, Label) for label in found.labels)
+            or not 0 <= found.weight <= 1
+        ):
+            raise ValueError("a second opinion has no labels or no weights")
         return found
 
     def learned(
@@ -233,6 +238,8 @@ def _numbers(model: Any, S: FloatArray) -> FloatArray:
 
 
 def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
+    if not models:  # in an archive, which may hold anything
+        raise ValueError("a second opinion has no models")
     found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
     return np.mean(found, axis=0)
 

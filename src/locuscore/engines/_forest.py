@@ -135,10 +135,15 @@ class Forest(BaseEstimator):
         if errors is None:
             return seen
         # Of an archive: any other shape or kind would multiply the memory that a row takes.
-        has_place = type(self.error_column_) is int and np.shape(errors) == self.table_.shape
-        if not has_place or not isinstance(loss, ErrorLoss):
+        column, width = self.error_column_, S.shape[1]
+        has_place = type(column) is int and -width <= column < width
+        if (
+            not has_place
+            or np.shape(errors) != self.table_.shape
+            or not isinstance(loss, ErrorLoss)
+        ):
             raise ValueError("Forest expects errors in other leaves than it has.")
-        expected = S[:, self.error_column_, None, None]
+        expected = S[:, column, None, None]
         return np.concatenate([seen, loss(expected + errors[leaves])], axis=2)
 
     def _count_draws(self) -> int:
