@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -90,6 +91,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
+from locuscore._inputs import opinion_models
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -271,7 +273,8 @@ def make_target(name):
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
     locus = Locus(predictor, **settings)
-    locus = locus.fit_losses(X, y) if predictor is None else locus.fit(X, y)
+    with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
+        locus = locus.fit_losses(X, y) if predictor is None else locus.fit(X, y)
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:

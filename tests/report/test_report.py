@@ -328,7 +328,9 @@ def test_a_forest_has_a_spread_and_is_asked_once(labelled):
         "isolation forest",
     ]
     importance = {part["name"] for part in summary["attribution"]["importance"]}
-    assert importance == {"x0", "x1", "x2", "prediction", "spread of the predictor"}
+    said = {"prediction", "spread of the predictor"}
+    opinion = {"correction by the second opinion", "size of that correction"}
+    assert importance == {"x0", "x1", "x2"} | said | opinion
 
 
 def test_groups_are_counted_with_missing_ones(locus, labelled):
@@ -417,7 +419,8 @@ class AdditiveEngine(BaseEstimator):
 
 def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
     X, y = rows(400, 4)
-    locus = Locus(lambda X: X[:, 0], engine=AdditiveEngine(), random_state=0).fit(X, y)
+    four = {"signals": ["x", "predictor"], "random_state": 0}
+    locus = Locus(lambda X: X[:, 0], engine=AdditiveEngine(), **four).fit(X, y)
     background, chosen = X[:16], X[100:120]
     S, B = (locus.row_signals(part) for part in (chosen, background))
 
