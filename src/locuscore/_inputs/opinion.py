@@ -2,8 +2,9 @@
 
 A loss throws away on which side of g the target lies. Boosted trees that see x and all that g says
 learn it back from D1: the signed error of a number, the probabilities of classes, the size of a
-loss. Rows of D1 get out-of-fold values, since a model flatters the rows it was fitted on; new rows
-get the values of models of all of D1. All of it is a function of D1, so no guarantee changes.
+loss. There are five models, each learned without a fifth of D1. A row of D1 is told by the one that
+has not seen it, since a model flatters the rows it was fitted on; a new row is told the mean of all
+five. All of it is a function of D1, so no guarantee changes.
 """
 
 from collections.abc import Callable, Sequence

@@ -25,14 +25,14 @@ N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 @dataclass(eq=False, repr=False)
 class Forest(BaseEstimator):
-    """Leaf samples of a random forest grown on the ranks of the losses; several trees per draw.
+    """Leaf samples of a random forest grown on the losses and their ranks; several trees per draw.
 
     Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it.
     So every draw is a step distribution with equal weights, and the average over draws does not
     depend on how the trees are divided among the draws. Beyond a row's largest point the
-    distribution falls off like a power with the row's own scale. Because the trees are grown on
-    ranks, splits depend neither on outliers nor on the unit of the loss. Missing values are
-    accepted.
+    distribution falls off like a power with the row's own scale. Trees are grown on two targets of
+    equal variance: the ranks of the losses, so that outliers do not decide every split, and the
+    losses themselves, so that heavy tails are told apart. Missing values are accepted.
 
     Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
     statistics of what the second opinion did not expect of them. A new row adds what it expects
@@ -88,11 +88,11 @@ class Forest(BaseEstimator):
     random_state: Any = None
 
     def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
-        """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""
+        """Grow the trees, then fill their leaves with the losses."""
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
         self.n_draws_ = self._count_draws()
-        self.forest_ = self._grown(S, rankdata(z) / len(z))
+        self.forest_ = self._grown(S, z)
         # All rows fill the leaves, also those that a tree was not grown on.
         leaves = self._leaves(S)
         # One table holds the points of all trees, so that predicting is one lookup.
@@ -148,9 +148,10 @@ class Forest(BaseEstimator):
             )
         return self.n_draws
 
-    def _grown(self, S: FloatArray, ranks: FloatArray) -> RandomForestRegressor:
+    def _grown(self, S: FloatArray, z: FloatArray) -> RandomForestRegressor:
         """Grow the trees; without `max_samples`, the first trees of each choice decide."""
-        n = len(ranks)
+        n, ranks = len(z), rankdata(z) / len(z)
+        targets = np.column_stack([ranks, _with_variance_of(ranks, z)])
         seed = spawn_seeds(self.random_state, 1)[0]
         if self.max_samples is None:
             powers = {round(n**power) for power in ROWS_PER_TREE}
@@ -169,15 +170,15 @@ class Forest(BaseEstimator):
             for n_rows in choices
         ]
         if len(forests) == 1:
-            return forests[0].fit(S, ranks)
+            return forests[0].fit(S, targets)
         rows, n_first = _as_float32(S), min(N_FIRST_TREES, self.n_trees)
         for forest in forests:
             # A warm start keeps these trees when the best forest grows the rest of its own.
-            forest.set_params(n_estimators=n_first, warm_start=True).fit(S, ranks)
+            forest.set_params(n_estimators=n_first, warm_start=True).fit(S, targets)
         errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
         best = forests[int(np.argmin(np.round(errors, 12)))]  # the cheapest of equals
         if self.n_trees > n_first:
-            best.set_params(n_estimators=self.n_trees).fit(S, ranks)
+            best.set_params(n_estimators=self.n_trees).fit(S, targets)
         return best.set_params(warm_start=False)
 
     def _leaves(self, S: FloatArray) -> IntArray:
@@ -196,6 +197,13 @@ class Forest(BaseEstimator):
             delayed(follow)(j, tree) for j, tree in enumerate(self.forest_.estimators_)
         )
         return leaves
+
+
+def _with_variance_of(ranks: FloatArray, z: FloatArray) -> FloatArray:
+    """Losses on the scale of their ranks; equal losses have none."""
+    unit = float(np.max(np.abs(z))) or 1.0  # squares of very large losses would overflow
+    spread = float(np.std(z / unit))
+    return z / unit * (np.std(ranks) / spread) if spread else np.zeros_like(z)
 
 
 def _as_float32(S: FloatArray) -> Any:
