@@ -16,6 +16,7 @@ from locuscore._shared.checks import check_count
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
+from locuscore.engines._shared_shape import SharedShape, out_of_bag
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
@@ -33,6 +34,10 @@ class Forest(BaseEstimator):
     distribution falls off like a power with the row's own scale. Trees are grown on two targets of
     equal variance: the ranks of the losses, so that outliers do not decide every split, and the
     losses themselves, so that heavy tails are told apart. Missing values are accepted.
+
+    A leaf of few rows knows little of the shape of its losses. Some of a row's points are therefore
+    those of one shape, of all rows of D1, times the mean loss that the trees expect of the row: a
+    share of ``100 / (100 + n)``, so half of them with 100 rows in D1, and none from 1,500 on.
 
     Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
     statistics of what the second opinion did not expect of them. A new row adds what it expects
@@ -71,10 +76,10 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=("forest_", "table_row_", "table_", "error_table_", "error_loss_"),
+        fields=("forest_", "table_row_", "table_", "error_table_", "error_loss_", "shape_"),
         single=("smallest_", "n_draws_", "error_column_"),
-        later=("n_draws_", "error_table_", "error_loss_", "error_column_"),
-        holds=(ErrorLoss,),
+        later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_"),
+        holds=(ErrorLoss, SharedShape),
     )
 
     n_trees: int = 100
@@ -104,7 +109,10 @@ class Forest(BaseEstimator):
             row[nodes] = first_row + np.arange(len(nodes))
             self.table_row_.append(row)
             first_row += len(nodes)
-        n_points = self.n_points if errors is None else -(-self.n_points // 2)
+        self.shape_ = SharedShape.learned(self.forest_, S, leaves, z, self.n_points)
+        n_points = self.n_points - (0 if self.shape_ is None else self.shape_.per_tree)
+        if errors is not None:
+            n_points = -(-n_points // 2)
         self.table_ = _leaf_points(leaves, z, n_points)
         self.smallest_ = smallest_scale(z)
         self.error_table_ = self.error_loss_ = self.error_column_ = None
@@ -130,12 +138,15 @@ class Forest(BaseEstimator):
 
     def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
         """Points of each row and tree, given rows of the tables, (n, trees, points)."""
-        seen = self.table_[leaves]
+        points = [self.table_[leaves]]
         errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
-        if errors is None or loss is None:
-            return seen
-        expected = S[:, self.error_column_, None, None]
-        return np.concatenate([seen, loss(expected + errors[leaves])], axis=2)
+        if errors is not None and loss is not None:
+            expected = S[:, self.error_column_, None, None]
+            points.append(loss(expected + errors[leaves]))
+        shape = getattr(self, "shape_", None)
+        if shape is not None:
+            points.append(shape.points(leaves))
+        return points[0] if len(points) == 1 else np.concatenate(points, axis=2)
 
     def _count_draws(self) -> int:
         if self.n_draws is None:
@@ -217,21 +228,9 @@ def _out_of_bag_error(
 ) -> float:
     """Mean squared error that `n_trees` such trees would make on new rows.
 
-    A row is predicted by the trees that were grown without it, from the other rows of its leaf.
     The error of a mean of k trees with variance v is v / k above that of infinitely many.
     """
-    # Welford's running mean and variance: the predictions of all trees need not be kept.
-    n, mean, spread = np.zeros((3, len(ranks)))
-    for tree, grown_on in zip(forest.estimators_, forest.estimators_samples_, strict=True):
-        leaf = tree.apply(rows, check_input=False)
-        others_sum = np.bincount(leaf, ranks)[leaf] - ranks
-        others = np.bincount(leaf)[leaf] - 1
-        new = others > 0
-        new[grown_on] = False
-        n[new] += 1
-        step = others_sum[new] / others[new] - mean[new]
-        mean[new] += step / n[new]
-        spread[new] += step**2 * (1 - 1 / n[new])
+    n, mean, spread = out_of_bag(forest, rows, ranks)
     several = n >= 2  # one prediction has no variance
     if not several.any():
         return np.inf
