@@ -77,7 +77,8 @@ def select_engine(
     candidates
         Engines, as a list (named by what they print) or a dict of names.
     S, z
-        Signals and losses of D1.
+        Signals and losses of D1: ``locus.fit_signals_``, where the second opinion is out of fold,
+        and the losses of ``locus.fit_rows_``.
     cv
         Number of folds.
     alpha
