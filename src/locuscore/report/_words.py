@@ -56,6 +56,7 @@ def facts(
     rows["Predictor"] = "none" if locus.predictor_ is None else type(locus.predictor_).__name__
     rows["Loss"] = locus.loss_.name
     rows["Loss model"] = type(locus.engine_).__name__
+    rows["Signals of that model"] = scorer.manifest["signals"]
     if hasattr(locus, "fit_rows_"):
         rows["Rows that model the loss (D1)"] = f"{len(locus.fit_rows_):,}"
     rows["Rows that calibrate (D2)"] = f"{locus.calibration_.n:,}"
