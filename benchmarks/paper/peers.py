@@ -1,6 +1,7 @@
 """Methods that learn the loss, each in its best variant, on the paper's splits.
 
-Columns "x" is what the paper's engines see; "x g" adds g(x), "all" also the spread of g's trees.
+Columns "x" is what the paper's engines see; "x g" adds g(x), "all" also the spread of g's trees,
+"opinion" also the second opinion of our default.
 """
 
 from collections.abc import Callable
@@ -13,27 +14,40 @@ from benchmarks.rivals import Rival
 
 def calibrated(task: Task, fit: Callable[..., Rival], columns: str) -> Scores:
     """Learn from D1 and calibrate on D2."""
-    d1, d2 = task.split(columns)
+    d1, d2, *_ = _parts(task, columns)
     rows = choose(d1, columns), d1.z, choose(d2, columns), d2.z
     return _scores(task, lambda: fit(*rows, task.seed), columns)
 
 
 def uncalibrated(task: Task, fit: Callable[..., Rival], columns: str) -> Scores:
-    """Learn from D1 and D2: nothing is left for calibration."""
-    rows = choose(task.calibration, columns), task.calibration.z
+    """Learn from D1 and D2: nothing is left for calibration.
+
+    Who sees the opinion learns from D1 alone, where it is out of fold as on new rows.
+    """
+    learned = task.with_opinion()[0] if columns == "opinion" else task.calibration
+    rows = choose(learned, columns), learned.z
     return _scores(task, lambda: fit(*rows, task.seed), columns)
 
 
 def choose(part: Part, columns: str) -> np.ndarray:
-    """Columns a model may see: "x", "x g" (with g(x)), or "all" (with the spread too)."""
+    """Columns a model may see: "x", "x g" (with g(x)), "all" (the spread too), or "opinion"."""
+    if columns == "opinion":
+        return np.hstack([part.all, part.opinion])
     return {"x": part.x, "x g": np.hstack([part.x, part.own[:, :1]]), "all": part.all}[columns]
+
+
+def _parts(task: Task, columns: str) -> tuple[Part, Part, Part, Part]:
+    """D1, D2, validation and test rows."""
+    if columns == "opinion":
+        return task.with_opinion()
+    return (*task.split(columns), task.validation, task.test)
 
 
 def _scores(task: Task, fit: Callable[[], Rival], columns: str) -> Scores:
     times: dict[str, float] = {}
     with stopwatch(times, "fit"):
         rival = fit()
-    rows = [choose(part, columns) for part in (task.validation, task.test)]
+    rows = [choose(part, columns) for part in _parts(task, columns)[2:]]
     with stopwatch(times, "score"):
         bound = tuple(rival.score(part) for part in rows)
     exceedance = rival.exceedance and tuple(

@@ -37,6 +37,7 @@ MOST_CLASSES = 100
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 MOST_LETTERS = 60  # of the name of a class
+LEAST_GAIN = 0.05  # of the squared errors; on less, benchmarks/panel finds noise to outweigh it
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
 
 
@@ -75,12 +76,15 @@ class ErrorOpinion:
     def learned(
         cls, S: FloatArray, outputs: Outputs, errors: FloatArray, seeds: tuple[int, int]
     ) -> tuple[Self | None, FloatArray]:
-        """Learn the errors of D1; None unless corrections make errors smaller on rows left out."""
+        """Learn the errors of D1; None if corrections remove little of them on rows left out."""
         fold_seed, seed = seeds
         folds = folds_of(len(S), fold_seed)
         models = boosted_numbers(S, errors, folds, seed)
         expected = held_out(models, S, folds, _numbers, 1)[:, 0]
-        helps = np.sum((errors - expected) ** 2) < np.sum(errors**2)
+        # In a unit of their size, since the squares of very large errors would overflow.
+        unit = float(np.max(np.abs(errors)))
+        before, after = (float(np.sum((u / unit) ** 2)) for u in (errors, errors - expected))
+        helps = after <= (1 - LEAST_GAIN) * before
         return (cls(models) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
