@@ -100,7 +100,7 @@ def test_words_and_columns_are_of_the_same_row():
 
 def test_the_columns_of_an_opinion_are_one_player():
     X, y = rows(600, 0)
-    g = RandomForestRegressor(5, random_state=0).fit(*rows(100, 1))
+    g = RandomForestRegressor(5, max_depth=1, random_state=0).fit(*rows(100, 1))
     signals = fitted(g, X, y).signals_
     assert signals.players(7).tolist() == [0, 1, 2, 3, 4, 5, 5]
     names = signals.names(g, list("abc"), 7)
@@ -116,7 +116,7 @@ def summary(predictor, *data, **options):
 
 def test_the_signals_in_words_count_their_columns():
     X, y = rows(600, 0)
-    forest = RandomForestRegressor(5, random_state=0).fit(*rows(100, 1))
+    forest = RandomForestRegressor(5, max_depth=1, random_state=0).fit(*rows(100, 1))
     x, opinion = "x (3 columns)", "a second opinion on the errors (2)"
     assert summary(forest, X, y) == f"{x}, what the predictor says (2), {opinion}"
     stored = np.column_stack([X, 1000 * X[:, 0]])
