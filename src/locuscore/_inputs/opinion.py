@@ -29,6 +29,7 @@ from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
+from locuscore._shared.readable import readable, readable_pair, shortened
 from locuscore._shared.seeds import spawn_seeds
 
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
@@ -36,6 +37,7 @@ FEWEST_OF_CLASS = 10
 MOST_CLASSES = 100
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
+MOST_LETTERS = 60  # of the name of a class
 LEAST_GAIN = 0.05  # of the squared errors; on less, benchmarks/panel finds noise to outweigh it
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
 
@@ -66,7 +68,8 @@ class ErrorOpinion:
     """Expects the signed error ``y - g(x)`` of a number."""
 
     ARCHIVE = Kept("ErrorOpinion", fields=("models",))
-    NAMES: ClassVar = ("correction by the second opinion", "size of that correction")
+    WIDTH: ClassVar = 2
+    ABOUT: ClassVar = "the errors"
 
     models: Sequence[Any]
 
@@ -89,9 +92,32 @@ class ErrorOpinion:
         """The expected error, and its size."""
         return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
 
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """What it expects of each row, beside what g says."""
+        said = [None] * len(columns) if outputs.predictor is None else outputs.mean_of_members
+        return [_against(*pair) for pair in zip(columns[:, 0].tolist(), said, strict=True)]
+
     @staticmethod
     def _columns(error: FloatArray) -> FloatArray:
         return np.column_stack([error, np.abs(error)])
+
+
+def _against(error: float, answer: Any) -> str:
+    """What an opinion expects, and the answer of g; the error alone if that is no number."""
+    try:
+        said = float(answer)
+    except (TypeError, ValueError):
+        said = np.nan
+    if not np.isfinite(said):
+        return f"a second model expects an error of {readable(error)}"
+    expected, g = readable_pair(said + error, said)
+    if expected == g:
+        return f"a second model expects {readable(said)}, as g does"
+    return f"a second model expects {expected}, g says {g}"
+
+
+def _expects_loss(size: float) -> str:
+    return f"expects a loss of {readable(max(size, 0.0))}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +125,8 @@ class SizeOpinion:
     """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule."""
 
     ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
-    NAMES: ClassVar = ("loss expected by the second opinion",)
+    WIDTH: ClassVar = 1
+    ABOUT: ClassVar = "the size of the loss"
 
     models: Sequence[Any]
     unit: float
@@ -122,6 +149,10 @@ class SizeOpinion:
         """The expected size, in units of the loss."""
         return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
 
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """What it expects of each row."""
+        return [f"a second model {_expects_loss(size)}" for size in columns[:, 0].tolist()]
+
     def _columns(self, logs: FloatArray) -> FloatArray:
         return self.unit * (np.exp(logs) - SMALLEST_SIZE)[:, None]
 
@@ -140,10 +171,8 @@ class ClassOpinion:
         fields=("labels", "costs", "boosted", "linear"),
         single=("loss", "weight"),
     )
-    NAMES: ClassVar = (
-        "probability of the predicted class, second opinion",
-        "loss expected by the second opinion",
-    )
+    WIDTH: ClassVar = 2
+    ABOUT: ClassVar = "the class"
 
     labels: Sequence[Any]
     costs: FloatArray | None
@@ -177,6 +206,20 @@ class ClassOpinion:
                 p += weight / len(models) * self._probabilities(model, S)
         return self._columns(p, outputs)
 
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """How likely it finds g's answer, and the loss it expects where that says more."""
+        answers = outputs.predictions.tolist()
+        if outputs.predictions.ndim == 2:
+            answers = [self.labels[code] for code in predicted_codes(outputs, self.labels)]
+        zero_one = 1.0 - np.eye(len(self.labels))
+        is_zero_one = self.costs is not None and np.array_equal(self.costs, zero_one)
+        texts = []
+        for answer, (p, loss) in zip(answers, columns.tolist(), strict=True):
+            label = shortened(str(answer), MOST_LETTERS)
+            text = f"a second model gives the predicted class {label} a probability {_of(p)}"
+            texts.append(text if is_zero_one else f"{text} and {_expects_loss(loss)}")
+        return texts
+
     def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
         return spread_out(model.predict_proba(S), model.classes_, len(self.labels))
 
@@ -195,6 +238,13 @@ class ClassOpinion:
         loss, g = resolve_loss(self.loss), outputs.class_probabilities()
         every = range(len(self.labels))
         return np.column_stack([loss(np.full(len(g), code), g) for code in every])
+
+
+def _of(p: float) -> str:
+    """A probability in words; two decimals, and never 0 or 1."""
+    if not 0.01 <= p <= 0.99:
+        return "below 0.01" if p < 0.5 else "above 0.99"
+    return f"of {p:.2f}"
 
 
 def _numbers(model: Any, S: FloatArray) -> FloatArray:
@@ -235,14 +285,9 @@ class Opinion:
         return self.part.columns(_inputs(S, outputs, self.output_encoder), outputs)
 
     @property
-    def names(self) -> list[str]:
-        """A name for each column."""
-        return list(self.part.NAMES)
-
-    @property
     def error_column(self) -> int | None:
         """Position of the expected error, counted from the end; None where there is none."""
-        return -len(self.part.NAMES) if isinstance(self.part, ErrorOpinion) else None
+        return -self.part.WIDTH if isinstance(self.part, ErrorOpinion) else None
 
 
 def fit_opinion(

@@ -13,11 +13,12 @@ from locuscore._inputs.outputs import (
     check_stored,
     own_signal_names,
     own_signals,
+    own_width,
     said_by_predictor,
 )
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.unseen import count_categories
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.frames import column_names, n_rows
@@ -101,14 +102,49 @@ class Signals:
         is_asked = self.output_encoder is not None or self.opinion is not None
         return Outputs.of(predictor, X, for_signals=is_asked)
 
+    def players(self, width: int) -> IntArray:
+        """What each of so many columns belongs to: itself, or the opinion, whose columns are one.
+
+        A correction of one row with the size of another row's correction would mean nothing.
+        """
+        return np.minimum(np.arange(width), width - max(self._opinion_width, 1))
+
     def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
-        """A name for each of so many signals, given those of the columns of X."""
+        """A name for each of the `players`, given those of the columns of X."""
         x = [] if self.encoder is None else features
-        opinion = [] if self.opinion is None else self.opinion.names
-        rest = width - len(x) - len(opinion)
+        rest = width - len(x) - self._opinion_width
         n_own = 0 if self.output_encoder is None else rest - self.function_width
         own = own_signal_names(predictor, n_own)
+        opinion = [] if self.opinion is None else ["second opinion"]
         return [*x, *own, *(f"signal {j}" for j in range(rest - n_own)), *opinion]
+
+    def words(self, S: FloatArray, outputs: Outputs) -> Sequence[str | None]:
+        """What the second opinion says of each row, in one clause; None without it."""
+        if self.opinion is None:
+            return [None] * len(S)
+        return self.opinion.part.words(S[:, -self._opinion_width :], outputs)
+
+    def summary(self, predictor: Any, n_features: int, n_outputs: int) -> str:
+        """What the columns are, and how many, in words."""
+        parts: list[tuple[str, int]] = []
+        if self.encoder is not None:
+            parts.append(("x", n_features))
+        if self.output_encoder is not None:
+            parts.append(("what the predictor says", own_width(predictor, n_outputs)))
+        if self.needs_functions:
+            parts.append(("your own functions of X", self.function_width))
+        if self.opinion is not None:
+            parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self._opinion_width))
+        # Archives of earlier versions do not count the columns of their one function.
+        units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
+        return ", ".join(
+            f"{name} ({width:,}{unit})" if width else name
+            for (name, width), unit in zip(parts, units, strict=True)
+        )
+
+    @property
+    def _opinion_width(self) -> int:
+        return 0 if self.opinion is None else self.opinion.part.WIDTH
 
 
 def fit_signals(
