@@ -103,7 +103,8 @@ class Locus(RowRules, BaseEstimator):
         At most 32 rows of D1 with the predictor's answers, to recognise another predictor; None
         without a predictor to ask.
     reference_signals_
-        Signals of at most 1,000 random rows of D1: thresholds for `certify` where scores tie.
+        Signals of at most 1,000 random rows of D1, as if they were new: thresholds for `certify`
+        where scores tie.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -204,7 +205,9 @@ class Locus(RowRules, BaseEstimator):
         self.fit_signals_ = S_fit
         few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
-        self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
+        # Scores of new rows can only tie with those of rows that see the same models.
+        some = some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)
+        self.reference_signals_ = self.signals_.as_of_new_rows(S_fit[some], on_fit.take(some))
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)

@@ -335,7 +335,8 @@ class Scorer:
         """Return a scorer with the same scores that holds no rows of `fit`, to send elsewhere."""
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
-        for name in ("calibration_signals_", "calibration_losses_", "reference_signals_"):
+        signals = ("fit_signals_", "calibration_signals_", "reference_signals_")
+        for name in (*signals, "calibration_losses_"):
             other.__dict__.pop(name, None)
         object.__setattr__(bare, "locus", other)
         return bare

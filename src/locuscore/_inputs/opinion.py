@@ -7,7 +7,7 @@ has not seen it, since a model flatters the rows it was fitted on; a new row is 
 five. All of it is a function of D1, so no guarantee changes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -24,10 +24,11 @@ from locuscore._inputs.opinion_models import (
     log_loss,
     spread_out,
 )
-from locuscore._inputs.outputs import Outputs, loss_of_pairs, said_by_predictor
+from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.checks import check_numeric, one_per_row, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.readable import readable, readable_pair, shortened
 from locuscore._shared.seeds import spawn_seeds
@@ -40,6 +41,8 @@ WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 MOST_LETTERS = 60  # of the name of a class
 LEAST_GAIN = 0.05  # of the squared errors; on less, benchmarks/panel finds noise to outweigh it
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
+LARGEST_SIGNAL = 1e100  # a linear model squares them
+Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,29 +52,36 @@ class Labelled:
     loss: Loss
     z: FloatArray
     y: np.ndarray | None = None
-    errors: FloatArray | None = None  # y - g(x), where both are numbers
+    errors: FloatArray | None = None  # (y - g(x)) / unit, where both are numbers
+    unit: float = 1.0
 
     @classmethod
     def of(cls, loss: Loss, outputs: Outputs, z: FloatArray, y: np.ndarray | None) -> Self:
         """Gather what is known of rows; without y there are no errors either."""
-        return cls(loss, z, y, None if y is None else _signed_errors(loss, outputs, y))
+        targets = None if y is None else without_single_axis(y)
+        errors = None if targets is None else _signed_errors(loss, outputs, targets)
+        if errors is None:
+            return cls(loss, z, targets)
+        unit = unit_of(errors)
+        return cls(loss, z, targets, errors / unit, unit)
 
     def signed(self, column: int | None) -> SignedErrors | None:
         """The errors for an engine; None unless the opinion expects some that make the loss."""
         if self.errors is None or column is None or self.loss.of_error is None:
             return None
-        return SignedErrors(self.loss.of_error, self.errors, column)
+        return SignedErrors(self.loss.of_error.in_unit(self.unit), self.errors, column)
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorOpinion:
-    """Expects the signed error ``y - g(x)`` of a number."""
+    """Expects the signed error ``y - g(x)`` of a number, in a `unit` of the size of errors."""
 
-    ARCHIVE = Kept("ErrorOpinion", fields=("models",))
+    ARCHIVE = Kept("ErrorOpinion", fields=("models",), single=("unit",))
     WIDTH: ClassVar = 2
     ABOUT: ClassVar = "the errors"
 
     models: Sequence[Any]
+    unit: float = 1.0
 
     @classmethod
     def learned(
@@ -82,20 +92,18 @@ class ErrorOpinion:
         folds = folds_of(len(S), fold_seed)
         models = boosted_numbers(S, errors, folds, seed)
         expected = held_out(models, S, folds, _numbers, 1)[:, 0]
-        # In a unit of their size, since the squares of very large errors would overflow.
-        unit = float(np.max(np.abs(errors)))
-        before, after = (float(np.sum((u / unit) ** 2)) for u in (errors, errors - expected))
-        helps = after <= (1 - LEAST_GAIN) * before
+        helps = np.sum((errors - expected) ** 2) <= (1 - LEAST_GAIN) * np.sum(errors**2)
         return (cls(models) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected error, and its size."""
-        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+        return self._columns(_mean_of(self.models, S))
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """What it expects of each row, beside what g says."""
         said = [None] * len(columns) if outputs.predictor is None else outputs.mean_of_members
-        return [_against(*pair) for pair in zip(columns[:, 0].tolist(), said, strict=True)]
+        errors = self.unit * columns[:, 0]
+        return [_against(*pair) for pair in zip(errors.tolist(), said, strict=True)]
 
     @staticmethod
     def _columns(error: FloatArray) -> FloatArray:
@@ -122,14 +130,17 @@ def _expects_loss(size: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SizeOpinion:
-    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule."""
+    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule.
+
+    It is measured in mean losses, `unit`, so that none is too large for an engine.
+    """
 
     ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
     WIDTH: ClassVar = 1
     ABOUT: ClassVar = "the size of the loss"
 
     models: Sequence[Any]
-    unit: float
+    unit: float = 1.0
 
     @classmethod
     def learned(
@@ -137,39 +148,41 @@ class SizeOpinion:
     ) -> tuple[Self | None, FloatArray]:
         """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
         fold_seed, seed = seeds
-        unit, folds = float(np.mean(np.abs(z))), folds_of(len(S), fold_seed)
+        folds = folds_of(len(S), fold_seed)
+        unit = float(np.mean(np.abs(z)))
         logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
         models = boosted_numbers(S, logs, folds, seed)
         expected = held_out(models, S, folds, _numbers, 1)[:, 0]
         helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
-        found = cls(models, unit)
-        return (found if helps else None), found._columns(expected)
+        return (cls(models, unit) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """The expected size, in units of the loss."""
-        return self._columns(np.mean([model.predict(S) for model in self.models], axis=0))
+        """The expected size, in mean losses."""
+        return self._columns(_mean_of(self.models, S))
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """What it expects of each row."""
-        return [f"a second model {_expects_loss(size)}" for size in columns[:, 0].tolist()]
+        sizes = self.unit * columns[:, 0]
+        return [f"a second model {_expects_loss(size)}" for size in sizes.tolist()]
 
-    def _columns(self, logs: FloatArray) -> FloatArray:
-        return self.unit * (np.exp(logs) - SMALLEST_SIZE)[:, None]
+    @staticmethod
+    def _columns(logs: FloatArray) -> FloatArray:
+        return (np.exp(logs) - SMALLEST_SIZE)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class ClassOpinion:
     """Expects the class: how likely that of g is, and what its answer costs on average.
 
-    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), while a loss
-    of probabilities is known by its name. `boosted` and `linear` models are averaged, with weights
-    that suit rows left out.
+    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), in a unit of
+    its size; a loss of probabilities is known by its name. `boosted` and `linear` models are
+    averaged, with weights that suit rows left out.
     """
 
     ARCHIVE = Kept(
         "ClassOpinion",
         fields=("labels", "costs", "boosted", "linear"),
-        single=("loss", "weight"),
+        single=("loss", "weight", "unit"),
     )
     WIDTH: ClassVar = 2
     ABOUT: ClassVar = "the class"
@@ -180,13 +193,25 @@ class ClassOpinion:
     boosted: Sequence[Any] = ()
     linear: Sequence[Any] = ()
     weight: float = 0.0  # of the boosted models
+    unit: float = 1.0  # of the costs
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the opinion that an archive holds, if its losses are those of its classes."""
+        found = cls(**parts)
+        n, costs = len(found.labels), found.costs
+        is_table = isinstance(costs, np.ndarray) and costs.shape == (n, n)
+        is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
+        if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
+            raise ValueError("a second opinion has other classes than its losses")
+        return found
 
     def learned(
         self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
     ) -> tuple[Self, FloatArray]:
         """Learn the classes of D1."""
         fold_seed, seed = seeds
-        folds, width = folds_of(len(S), fold_seed), len(self.labels)
+        S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
         linear = linear_classes(S, codes, folds)
         p = held_out(linear, S, folds, self._probabilities, width)
         weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
@@ -200,7 +225,7 @@ class ClassOpinion:
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The probability of g's class, and the expected loss."""
-        p = np.zeros((len(S), len(self.labels)))
+        S, p = _squarable(S), np.zeros((len(S), len(self.labels)))
         for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
             for model in models:
                 p += weight / len(models) * self._probabilities(model, S)
@@ -212,12 +237,12 @@ class ClassOpinion:
         if outputs.predictions.ndim == 2:
             answers = [self.labels[code] for code in predicted_codes(outputs, self.labels)]
         zero_one = 1.0 - np.eye(len(self.labels))
-        is_zero_one = self.costs is not None and np.array_equal(self.costs, zero_one)
+        is_zero_one = self.costs is not None and np.array_equal(self.unit * self.costs, zero_one)
         texts = []
         for answer, (p, loss) in zip(answers, columns.tolist(), strict=True):
             label = shortened(str(answer), MOST_LETTERS)
             text = f"a second model gives the predicted class {label} a probability {_of(p)}"
-            texts.append(text if is_zero_one else f"{text} and {_expects_loss(loss)}")
+            texts.append(text if is_zero_one else f"{text} and {_expects_loss(self.unit * loss)}")
         return texts
 
     def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
@@ -247,8 +272,27 @@ def _of(p: float) -> str:
     return f"of {p:.2f}"
 
 
+def unit_of(values: FloatArray) -> float:
+    """The power of two that brings the largest number to between 1/2 and 1.
+
+    What an opinion expects is measured in it. Forests see numbers in single precision, and take
+    those that differ by less than 1e-7 for equal.
+    """
+    _, exponent = np.frexp(np.max(np.abs(values)))
+    return float(2.0 ** min(int(exponent), 1023))
+
+
+def _squarable(S: FloatArray) -> FloatArray:
+    return np.clip(S, -LARGEST_SIGNAL, LARGEST_SIGNAL)
+
+
 def _numbers(model: Any, S: FloatArray) -> FloatArray:
     return np.asarray(model.predict(S), dtype=np.float64)[:, None]
+
+
+def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
+    found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
+    return np.mean(found, axis=0)
 
 
 def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
@@ -280,6 +324,15 @@ class Opinion:
     part: OpinionPart
     output_encoder: Encoder | None = None
 
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the opinion that an archive holds, if it is one."""
+        found = cls(**parts)
+        is_opinion = isinstance(found.part, OpinionPart)
+        if not is_opinion or not isinstance(found.output_encoder, Encoder | None):
+            raise ValueError("a second opinion is of an unknown kind")
+        return found
+
     def __call__(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The opinion's columns for new rows, given their other signals."""
         return self.part.columns(_inputs(S, outputs, self.output_encoder), outputs)
@@ -308,6 +361,8 @@ def fit_opinion(
         part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
     if part is None:
         return None, np.empty((len(S), 0))
+    if isinstance(part, ErrorOpinion):
+        part = replace(part, unit=labels.unit)
     return Opinion(part, output_encoder), columns
 
 
@@ -340,22 +395,22 @@ def _signed_errors(loss: Loss, outputs: Outputs, y: np.ndarray) -> FloatArray | 
     if y.ndim != 1 or said.ndim != 1:
         return None
     try:
-        errors = y.astype(np.float64) - said.astype(np.float64)
-    except (TypeError, ValueError):
+        targets, answers = check_numeric(y, "y"), check_numeric(said, "g")
+    except ValueError:
         return None  # labels of a loss of the caller's own
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = targets - answers
     return errors if np.isfinite(errors).all() else None
 
 
 def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | None:
     """The class of each row, and what each answer costs; None if there are too many classes."""
     y, loss = labels.y, labels.loss
-    if y is None or y.ndim != 1:
-        return None
     of_probabilities = loss.reads == "probabilities"
-    known = _known_labels(outputs, y, of_probabilities)
-    if not 2 <= len(known) <= MOST_CLASSES or not (
-        of_probabilities or outputs.predictions.ndim == 1
-    ):
+    if y is None or y.ndim != 1 or not (of_probabilities or outputs.predictions.ndim == 1):
+        return None
+    known = _known_labels(outputs, loss, y)
+    if not 2 <= len(known) <= MOST_CLASSES:
         return None
     position = {label: code for code, label in enumerate(known)}
     codes = np.array([position[label] for label in y.tolist()], dtype=np.int64)
@@ -365,21 +420,27 @@ def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | N
         if loss.reads != "anything":
             raise
         return None  # a function of the caller's own that compares no single labels
-    opinion = ClassOpinion(known, costs, loss.name if of_probabilities else None)
+    unit = 1.0 if costs is None else unit_of(costs)
+    scaled = None if costs is None else costs / unit
+    opinion = ClassOpinion(known, scaled, loss.name if of_probabilities else None, unit=unit)
     # Each model must see two classes: the second most frequent one has rows in every part of D1.
     n_second = np.sort(np.bincount(codes))[-2:][0] if np.ptp(codes) else 0
     return (opinion.learned, codes) if n_second >= FEWEST_OF_CLASS else None
 
 
-def _known_labels(outputs: Outputs, y: np.ndarray, of_probabilities: bool) -> tuple[Any, ...]:
-    """The labels that may occur: g's own classes in their order, then others seen on D1."""
-    if of_probabilities and classes_of(outputs.predictor) is None:  # classes are numbered
-        return tuple(range(outputs.class_probabilities().shape[1]))
+def _known_labels(outputs: Outputs, loss: Loss, y: np.ndarray) -> tuple[Any, ...]:
+    """The labels that may occur: those the loss or g has, in their order, then others of D1."""
     own = classes_of(outputs.predictor)
+    if loss.reads == "codes":
+        own = cost_classes(loss, outputs.predictor)
     first = [] if own is None else np.asarray(own).tolist()
-    said = outputs.predictions.tolist() if outputs.predictions.ndim == 1 else []
-    others = sorted({*y.tolist(), *said} - set(first), key=_by_type_then_value)
-    return (*first, *others)
+    if loss.reads in ("codes", "probabilities"):  # without names, classes are numbered
+        n = loss.n_classes or outputs.class_probabilities().shape[1]
+        return tuple(first or range(n))
+    seen = [*y.tolist(), *outputs.predictions.tolist()]
+    if not all(isinstance(label, Label) for label in (*first, *seen)):
+        return ()
+    return (*first, *sorted(set(seen) - set(first), key=_by_type_then_value))
 
 
 def _by_type_then_value(label: Any) -> tuple[str, Any]:

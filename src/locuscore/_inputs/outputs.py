@@ -235,7 +235,7 @@ def _as_read(
     if loss.reads == "numbers":
         return check_numeric(targets, "y"), check_numeric(output, "the predictor's output")
     if loss.reads == "codes":
-        classes = _cost_classes(loss, predictor)
+        classes = cost_classes(loss, predictor)
         return class_codes(targets, classes), class_codes(output, classes)
     return targets, output
 
@@ -251,7 +251,7 @@ def _check_loss_fits(loss: Loss, predictor: Any) -> None:
         )
 
 
-def _cost_classes(loss: Loss, predictor: Any) -> Any:
+def cost_classes(loss: Loss, predictor: Any) -> Any:
     """Return the classes that the rows and columns of a cost matrix stand for."""
     classes = classes_of(predictor) if loss.classes is None else loss.classes
     if classes is not None and len(classes) != loss.n_classes:

@@ -70,6 +70,13 @@ class Signals:
         """All columns but those of the second opinion, which sees them."""
         return np.hstack(self._parts(outputs))
 
+    def as_of_new_rows(self, S: FloatArray, outputs: Outputs) -> FloatArray:
+        """What new rows with the signals of these rows of D1 have: the opinion of all models."""
+        if self.opinion is None:
+            return S
+        values = S[:, : -len(self.opinion.names)]
+        return np.hstack([values, self.opinion(values, outputs)])
+
     def _parts(self, outputs: Outputs) -> list[FloatArray]:
         X, parts = outputs.X, []
         if self.encoder is not None:

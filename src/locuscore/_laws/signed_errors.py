@@ -1,6 +1,8 @@
 """Losses that are functions of the signed error ``u = y - g(x)``, and the errors of D1."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +22,17 @@ class ErrorLoss:
     above: float = 1.0
     below: float = 1.0
     power: int = 1
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the loss that an archive holds, if it is of this form."""
+        if parts["power"] not in (1, 2):
+            raise ValueError("a loss of the error is neither it nor its square")
+        return cls(float(parts["above"]), float(parts["below"]), parts["power"])
+
+    def in_unit(self, unit: float) -> "ErrorLoss":
+        """The same loss of errors that are measured in another unit."""
+        return replace(self, above=self.above * unit, below=self.below * unit)
 
     def __call__(self, error: FloatArray) -> FloatArray:
         size = np.maximum(self.above * error, -self.below * error)

@@ -10,8 +10,6 @@ from threadpoolctl import threadpool_limits
 from locuscore._protocols import FloatArray
 
 MOST_ROWS_OF_ONE_THREAD = 30_000
-
-
 UNIT_STEP = 128  # of the exponent of the unit: targets of usual size are left as they are
 
 

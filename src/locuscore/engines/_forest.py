@@ -140,7 +140,11 @@ class Forest(BaseEstimator):
         """Points of each row and tree, given rows of the tables, (n, trees, points)."""
         points = [self.table_[leaves]]
         errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
-        if errors is not None and loss is not None:
+        if errors is not None:
+            # Of an archive: any other shape or kind would multiply the memory that a row takes.
+            has_place = type(self.error_column_) is int and np.shape(errors) == self.table_.shape
+            if not has_place or not isinstance(loss, ErrorLoss):
+                raise ValueError("Forest expects errors in other leaves than it has.")
             expected = S[:, self.error_column_, None, None]
             points.append(loss(expected + errors[leaves]))
         shape = getattr(self, "shape_", None)
