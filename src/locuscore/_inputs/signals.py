@@ -74,7 +74,7 @@ class Signals:
         """What new rows with the signals of these rows of D1 have: the opinion of all models."""
         if self.opinion is None:
             return S
-        values = S[:, : -len(self.opinion.names)]
+        values = S[:, : -self.opinion.part.WIDTH]
         return np.hstack([values, self.opinion(values, outputs)])
 
     def _parts(self, outputs: Outputs) -> list[FloatArray]:
