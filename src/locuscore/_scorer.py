@@ -242,9 +242,7 @@ class Scorer:
             "n_calibration": locus.calibration_.n,
             "loss": locus.loss_.name,
             "engine": type(locus.engine_).__name__,
-            "signals": locus.signals_.summary(
-                locus.predictor_, locus.n_features_in_, locus.n_outputs_
-            ),
+            "signals": locus.signals_.summary(locus.n_features_in_),
             "predictor": type(locus.predictor_).__name__,
             "rows": self.schema.kind,
             "target": locus.target_name_,

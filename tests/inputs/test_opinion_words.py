@@ -7,8 +7,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from helpers import assert_close
 from locuscore import Locus, Scorer, cost, prediction_column
+from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.opinion import ClassOpinion, ErrorOpinion, SizeOpinion
 from locuscore._inputs.outputs import Outputs
+from locuscore._inputs.signals import Signals
 from locuscore.engines import Forest
 
 
@@ -153,3 +155,9 @@ def test_several_outputs_and_logged_losses_have_an_opinion_on_the_size():
     assert Scorer(locus).manifest["signals"] == (
         "x (3 columns), a second opinion on the size of the loss (1)"
     )
+
+
+def test_signals_of_an_earlier_archive_are_not_counted():
+    encoder = Encoder().fit(np.zeros((1, 2)))
+    assert Signals(encoder, encoder).summary(2) == "x (2 columns), what the predictor says"
+    assert Signals(functions=(np.asarray,)).summary(2) == "your own functions of X"

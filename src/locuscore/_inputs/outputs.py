@@ -169,23 +169,13 @@ def _check_finite(values: FloatArray) -> None:
 
 def own_signal_names(predictor: Any, width: int) -> list[str]:
     """A name for each of the columns of `own_signals`."""
-    parts = _own_parts(predictor)
-    n = width // len(parts)
     if hasattr(predictor, "predict_proba"):
+        parts = ["predicted class", "margin between classes", "entropy of the predictor"]
+        n = width // len(parts)
         return [part if n == 1 else f"{part} {j}" for j in range(n) for part in parts]
+    parts = ["prediction", *(["spread of the predictor"] if has_members(predictor) else [])]
+    n = width // len(parts)
     return [part if n == 1 else f"{part} {j}" for part in parts for j in range(n)]
-
-
-def own_width(predictor: Any, n_outputs: int) -> int:
-    """Return the number of columns of `own_signals`."""
-    return n_outputs * len(_own_parts(predictor))
-
-
-def _own_parts(predictor: Any) -> list[str]:
-    """What a predictor says of each of its outputs."""
-    if hasattr(predictor, "predict_proba"):
-        return ["predicted class", "margin between classes", "entropy of the predictor"]
-    return ["prediction", *(["spread of the predictor"] if has_members(predictor) else [])]
 
 
 def _class_signals(probabilities: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ from locuscore._inputs.outputs import (
     check_stored,
     own_signal_names,
     own_signals,
-    own_width,
     said_by_predictor,
 )
 from locuscore._inputs.predictor import PredictionColumn
@@ -43,8 +42,8 @@ class Signals:
     ARCHIVE = Kept(
         "Signals",
         fields=("encoder", "output_encoder", "opinion"),
-        single=("function_width",),
-        later=("opinion", "function_width"),
+        single=("own_width", "function_width"),
+        later=("opinion", "own_width", "function_width"),
         holds=(Opinion,),
     )
 
@@ -52,12 +51,13 @@ class Signals:
     output_encoder: Encoder | None = None
     opinion: Opinion | None = None
     functions: tuple[Callable[[Rows], Any], ...] = ()
-    function_width: int = 0  # columns of all functions together
+    # How many columns hold what g says, and the functions' outputs; earlier archives do not count.
+    own_width: int = 0
+    function_width: int = 0
 
     @property
     def needs_functions(self) -> bool:
         """Whether there is nothing to be had without the user's functions."""
-        # Archives of earlier versions do not count the columns of their one function.
         return self.function_width > 0 or (self.encoder is None and self.output_encoder is None)
 
     def __call__(self, outputs: Outputs) -> FloatArray:
@@ -131,18 +131,17 @@ class Signals:
             return [None] * len(S)
         return self.opinion.part.words(S[:, -self._opinion_width :], outputs)
 
-    def summary(self, predictor: Any, n_features: int, n_outputs: int) -> str:
+    def summary(self, n_features: int) -> str:
         """What the columns are, and how many, in words."""
         parts: list[tuple[str, int]] = []
         if self.encoder is not None:
             parts.append(("x", n_features))
         if self.output_encoder is not None:
-            parts.append(("what the predictor says", own_width(predictor, n_outputs)))
+            parts.append(("what the predictor says", self.own_width))
         if self.needs_functions:
             parts.append(("your own functions of X", self.function_width))
         if self.opinion is not None:
             parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self._opinion_width))
-        # Archives of earlier versions do not count the columns of their one function.
         units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
         return ", ".join(
             f"{name} ({width:,}{unit})" if width else name
@@ -173,8 +172,10 @@ def fit_signals(
     shown, hidden = (own, None) if "predictor" in names else (None, own)
     signals = Signals(encoder, shown, None, functions)
     parts = signals._parts(outputs)
-    of_functions = parts[len(parts) - len(functions) :]
-    signals = replace(signals, function_width=sum(part.shape[1] for part in of_functions))
+    widths = [part.shape[1] for part in parts]
+    first = len(parts) - len(functions)
+    own_width = 0 if shown is None else widths[first - 1]
+    signals = replace(signals, own_width=own_width, function_width=sum(widths[first:]))
     S = np.hstack(parts)
     if "opinion" not in names:
         return signals, S

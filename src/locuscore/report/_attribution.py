@@ -148,10 +148,10 @@ def _log_value(
     def probability(S: FloatArray) -> FloatArray:
         return np.concatenate([dist.estimate().sf(tau) for _, dist in locus.loss_model_.blocks(S)])
 
-    value, seen = quantile, quantile(signals)
-    least = SMALLEST * float(np.median(seen))
-    if locus.support_.points is not None or not np.all((seen > 0) & np.isfinite(seen)):
-        value, seen = probability, probability(signals)
-        what = f"the loss model's P(loss > {tau:g})"
-        least = SMALLEST_PROBABILITY * (float(seen.max()) or 1.0)
-    return what, lambda S: np.log(np.maximum(value(S), least))
+    seen = quantile(signals)
+    if locus.support_.points is None and np.all((seen > 0) & np.isfinite(seen)):
+        least = SMALLEST * float(np.median(seen))
+        return what, lambda S: np.log(np.maximum(quantile(S), least))
+    least = SMALLEST_PROBABILITY * (float(probability(signals).max()) or 1.0)
+    what = f"the loss model's P(loss > {tau:g})"
+    return what, lambda S: np.log(np.maximum(probability(S), least))
