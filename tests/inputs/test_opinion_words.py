@@ -93,8 +93,9 @@ def test_words_and_columns_are_of_the_same_row():
     locus = fitted(lambda X: 1000 * X[:, 0], X, y)
     outputs = locus.signals_.outputs(locus.predictor_, X[:20])
     S = locus.signals_(outputs)
+    errors = locus.signals_.opinion.part.unit * S[:, -2]
     for text, g, error in zip(
-        locus.signals_.words(S, outputs), outputs.predictions, S[:, -2], strict=True
+        locus.signals_.words(S, outputs), outputs.predictions, errors, strict=True
     ):
         _, expected, *_, answer = text.replace(",", "").split("expects")[-1].split(" ")
         assert_close([float(expected), float(answer)], [g + error, g], rtol=1e-3, atol=1.0)
