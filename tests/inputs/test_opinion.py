@@ -65,7 +65,11 @@ def slow_opinion(S, target, folds, seed):
         found = np.empty(len(S))
         for kept, out in folds:
             model = HistGradientBoostingRegressor(
-                max_iter=n_rounds, max_leaf_nodes=15, early_stopping=False, random_state=seed
+                learning_rate=0.15,
+                max_iter=n_rounds,
+                max_leaf_nodes=15,
+                early_stopping=False,
+                random_state=seed,
             )
             found[out] = model.fit(S[kept], target[kept]).predict(S[out])
         return found
