@@ -15,7 +15,8 @@ from helpers import assert_close
 from locuscore import Locus, prediction_column
 from locuscore._inputs import opinion_models
 from locuscore._inputs.losses import resolve_loss
-from locuscore._inputs.opinion import ErrorOpinion, Labelled, unit_of
+from locuscore._inputs.opinion import Labelled
+from locuscore._inputs.opinion_kinds import ErrorOpinion, unit_of
 from locuscore._inputs.opinion_models import (
     boosted_classes,
     boosted_numbers,

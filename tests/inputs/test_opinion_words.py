@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from helpers import assert_close
 from locuscore import Locus, Scorer, cost, prediction_column
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.opinion import ClassOpinion, ErrorOpinion, SizeOpinion
+from locuscore._inputs.opinion_kinds import ClassOpinion, ErrorOpinion, SizeOpinion
 from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.signals import Signals
 from locuscore.engines import Forest
