@@ -1,7 +1,8 @@
 """The methods that are compared, cheap ones first: a name, a group, and how to score a task.
 
 A "+" in a name means that the model sees g(x) and the spread of g's trees besides x, a "++" that it
-also sees the second opinion of our default. "Forest+" was our default before there was an opinion.
+also sees the second opinion of our default. "Locus 0.1.0" was our default before there was one; it
+is not made any more, only compared with.
 """
 
 import hashlib
@@ -256,6 +257,7 @@ def _registry() -> list[Method]:
         ),
         *_shown("forest mean loss", peers.uncalibrated, rivals.forest_mean_loss, 0.5),
         Method("Locus", "ours", partial(locus, engine=_default, columns="opinion"), 1.5),
+        Method("Locus 0.1.0", "before", partial(locus, engine=engines.Forest), 0.4, datasets=()),
         Method("Locus auto", "ours", partial(locus, engine=lambda: "auto"), 36.0, 0.6, n_seeds=FEW),
         *_paper(_paper_bart, "BART", 10.0, group="paper", needs=("stochtree",)),
         *_paper(_mdn, "MDN", 6.0, group="paper", needs=("torch",)),

@@ -17,6 +17,7 @@ from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
+from locuscore._laws.signed_errors import fit_engine
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._row_rules import RowRules
 from locuscore._shared.checks import (
@@ -29,7 +30,7 @@ from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import smallest_scale
-from locuscore.engines import fit_engine, resolve_engine
+from locuscore.engines import resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards
 

@@ -194,7 +194,8 @@ class Scorer:
         predictor
             The predictor, if the archive does not hold it or you want to use yours instead.
         loss, signals
-            Your own functions, which no archive holds; only `Locus.losses` needs the loss.
+            Your own functions, which no archive holds; only `Locus.losses` needs the loss. Several
+            functions among the signals are a list, in the order of `fit`.
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
@@ -241,6 +242,7 @@ class Scorer:
             "n_calibration": locus.calibration_.n,
             "loss": locus.loss_.name,
             "engine": type(locus.engine_).__name__,
+            "signals": locus.signals_.summary(locus.n_features_in_),
             "predictor": type(locus.predictor_).__name__,
             "rows": self.schema.kind,
             "target": locus.target_name_,

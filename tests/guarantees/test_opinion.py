@@ -5,10 +5,9 @@ import pytest
 
 from experiment import GAUSSIAN, Outcome, Repetitions, check_theorem, pool_of, run
 from helpers import assert_binomial
-from locuscore import Locus
-from locuscore._laws.calibration import calibrated_level, conformal_rank
+from locuscore._laws.calibration import conformal_rank
 from locuscore.engines import Forest
-from opinions_for_tests import KINDS, classifier, first, kind_of, labels, of_errors, waves
+from opinions_for_tests import KINDS, first, kind_of, labels, waves
 
 SIZES_AND_ALPHAS = ((9, 0.3), (39, 0.1))
 POOL = 20_000

@@ -8,7 +8,8 @@ from sklearn.svm import LinearSVC
 
 from helpers import assert_close
 from locuscore import Locus, cost
-from locuscore._inputs.opinion import FEWEST_OF_CLASS, MOST_CLASSES
+from locuscore._inputs.opinion import FEWEST_OF_CLASS
+from locuscore._inputs.opinion_kinds import MOST_CLASSES
 from locuscore._inputs.opinion_models import boosted_classes, folds_of
 from opinions_for_tests import (
     COSTS,

@@ -69,5 +69,5 @@ def kind_of(locus):
 
 def split_columns(S, locus):
     """Signals without the opinion's columns, and these."""
-    width = len(opinion_of(locus).NAMES)
+    width = opinion_of(locus).WIDTH
     return S[:, :-width], S[:, -width:]

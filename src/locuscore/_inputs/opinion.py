@@ -2,43 +2,39 @@
 
 A loss throws away on which side of g the target lies. Boosted trees that see x and all that g says
 learn it back from D1: the signed error of a number, the probabilities of classes, the size of a
-loss. Rows of D1 get out-of-fold values, since a model flatters the rows it was fitted on; new rows
-get the values of models of all of D1. All of it is a function of D1, so no guarantee changes.
+loss. There are five models, each learned without a fifth of D1. A row of D1 is told by the one that
+has not seen it, since a model flatters the rows it was fitted on; a new row is told the mean of all
+five. All of it is a function of D1, so no guarantee changes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.losses import Loss, resolve_loss
-from locuscore._inputs.opinion_models import (
-    boosted_classes,
-    boosted_numbers,
-    folds_of,
-    held_out,
-    linear_classes,
-    log_loss,
-    spread_out,
+from locuscore._inputs.losses import Loss
+from locuscore._inputs.opinion_kinds import (
+    MOST_CLASSES,
+    ClassOpinion,
+    ErrorOpinion,
+    Label,
+    OpinionPart,
+    SizeOpinion,
+    unit_of,
 )
 from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
-from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.checks import check_numeric, one_per_row, without_single_axis
+from locuscore._protocols import FloatArray
+from locuscore._shared.checks import check_numeric, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
 FEWEST_OF_CLASS = 10
-MOST_CLASSES = 100
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
-WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
-SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
-LARGEST_SIGNAL = 1e100  # a linear model squares them
-Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,194 +62,6 @@ class Labelled:
         if self.errors is None or column is None or self.loss.of_error is None:
             return None
         return SignedErrors(self.loss.of_error.in_unit(self.unit), self.errors, column)
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorOpinion:
-    """Expects the signed error ``y - g(x)`` of a number."""
-
-    ARCHIVE = Kept("ErrorOpinion", fields=("models",))
-    NAMES: ClassVar = ("correction by the second opinion", "size of that correction")
-
-    models: Sequence[Any]
-
-    @classmethod
-    def learned(
-        cls, S: FloatArray, outputs: Outputs, errors: FloatArray, seeds: tuple[int, int]
-    ) -> tuple[Self | None, FloatArray]:
-        """Learn the errors of D1; None unless corrections make errors smaller on rows left out."""
-        fold_seed, seed = seeds
-        folds = folds_of(len(S), fold_seed)
-        models = boosted_numbers(S, errors, folds, seed)
-        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
-        helps = np.sum((errors - expected) ** 2) < np.sum(errors**2)
-        return (cls(models) if helps else None), cls._columns(expected)
-
-    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """The expected error, and its size."""
-        return self._columns(_mean_of(self.models, S))
-
-    @staticmethod
-    def _columns(error: FloatArray) -> FloatArray:
-        return np.column_stack([error, np.abs(error)])
-
-
-@dataclass(frozen=True, eq=False)
-class SizeOpinion:
-    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule.
-
-    It is measured in mean losses, so that no unit makes it too large for an engine.
-    """
-
-    ARCHIVE = Kept("SizeOpinion", fields=("models",))
-    NAMES: ClassVar = ("relative loss expected by the second opinion",)
-
-    models: Sequence[Any]
-
-    @classmethod
-    def learned(
-        cls, S: FloatArray, outputs: Outputs, z: FloatArray, seeds: tuple[int, int]
-    ) -> tuple[Self | None, FloatArray]:
-        """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
-        fold_seed, seed = seeds
-        folds = folds_of(len(S), fold_seed)
-        logs = np.log(np.abs(z) / np.mean(np.abs(z)) + SMALLEST_SIZE)
-        models = boosted_numbers(S, logs, folds, seed)
-        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
-        helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
-        return (cls(models) if helps else None), cls._columns(expected)
-
-    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """The expected size, in mean losses."""
-        return self._columns(_mean_of(self.models, S))
-
-    @staticmethod
-    def _columns(logs: FloatArray) -> FloatArray:
-        return (np.exp(logs) - SMALLEST_SIZE)[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class ClassOpinion:
-    """Expects the class: how likely that of g is, and what its answer costs on average.
-
-    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), in a unit of
-    its size; a loss of probabilities is known by its name. `boosted` and `linear` models are
-    averaged, with weights that suit rows left out.
-    """
-
-    ARCHIVE = Kept(
-        "ClassOpinion",
-        fields=("labels", "costs", "boosted", "linear"),
-        single=("loss", "weight"),
-    )
-    NAMES: ClassVar = (
-        "probability of the predicted class, second opinion",
-        "loss expected by the second opinion",
-    )
-
-    labels: Sequence[Any]
-    costs: FloatArray | None
-    loss: str | None = None
-    boosted: Sequence[Any] = ()
-    linear: Sequence[Any] = ()
-    weight: float = 0.0  # of the boosted models
-
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
-        """Return the opinion that an archive holds, if its losses are those of its classes."""
-        found = cls(**parts)
-        n, costs = len(found.labels), found.costs
-        is_table = isinstance(costs, np.ndarray) and costs.shape == (n, n)
-        is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
-        if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
-            raise ValueError("a second opinion has other classes than its losses")
-        if (
-            not all(isinstance(label, Label) for label in found.labels)
-            or not 0 <= found.weight <= 1
-        ):
-            raise ValueError("a second opinion has no labels or no weights")
-        return found
-
-    def learned(
-        self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
-    ) -> tuple[Self, FloatArray]:
-        """Learn the classes of D1."""
-        fold_seed, seed = seeds
-        S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
-        linear = linear_classes(S, codes, folds)
-        p = held_out(linear, S, folds, self._probabilities, width)
-        weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
-        if boosted:
-            other = held_out(boosted, S, folds, self._probabilities, width)
-            weight = min(WEIGHTS, key=lambda w: log_loss(codes, w * other + (1 - w) * p))
-            p = weight * other + (1 - weight) * p
-        used = boosted if weight else (), linear if weight < 1 else ()
-        found = replace(self, boosted=used[0], linear=used[1], weight=weight)
-        return found, self._columns(p, outputs)
-
-    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """The probability of g's class, and the expected loss."""
-        S, p = _squarable(S), np.zeros((len(S), len(self.labels)))
-        for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
-            for model in models:
-                p += weight / len(models) * self._probabilities(model, S)
-        return self._columns(p, outputs)
-
-    def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
-        return spread_out(model.predict_proba(S), model.classes_, len(self.labels))
-
-    def _columns(self, p: FloatArray, outputs: Outputs) -> FloatArray:
-        said, rows = predicted_codes(outputs, self.labels), np.arange(len(p))
-        # An answer that did not occur on D1 is given no chance, and the largest cost.
-        agrees = np.where(said < 0, 0.0, p[rows, said])
-        if self.costs is not None:
-            of_answer = np.where(said < 0, self.costs.max(axis=1)[:, None], self.costs[:, said]).T
-        else:
-            of_answer = self._of_probabilities(outputs)
-        return np.column_stack([agrees, (p * of_answer).sum(axis=1)])
-
-    def _of_probabilities(self, outputs: Outputs) -> FloatArray:
-        """Loss of g's probabilities for each class."""
-        loss, g = resolve_loss(self.loss), outputs.class_probabilities()
-        every = range(len(self.labels))
-        return np.column_stack([loss(np.full(len(g), code), g) for code in every])
-
-
-def unit_of(values: FloatArray) -> float:
-    """The power of two that brings the largest number to between 1 and 2.
-
-    What an opinion expects is measured in it. Forests see numbers in single precision, and take
-    those that differ by less than 1e-7 for equal.
-    """
-    _, exponent = np.frexp(np.max(np.abs(values)))
-    return float(2.0 ** (int(exponent) - 1))
-
-
-def _squarable(S: FloatArray) -> FloatArray:
-    return np.clip(S, -LARGEST_SIGNAL, LARGEST_SIGNAL)
-
-
-def _numbers(model: Any, S: FloatArray) -> FloatArray:
-    return np.asarray(model.predict(S), dtype=np.float64)[:, None]
-
-
-def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
-    if not models:  # in an archive, which may hold anything
-        raise ValueError("a second opinion has no models")
-    found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
-    return np.mean(found, axis=0)
-
-
-def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
-    """Positions of g's answers among labels; -1 where they are not among them."""
-    position = {label: code for code, label in enumerate(labels)}
-    answers = outputs.predictions
-    if answers.ndim == 2:  # a function that gives probabilities
-        return answers.argmax(axis=1).astype(np.int64)
-    return np.array([position.get(answer, -1) for answer in answers.tolist()], dtype=np.int64)
-
-
-OpinionPart = ErrorOpinion | SizeOpinion | ClassOpinion
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,14 +95,9 @@ class Opinion:
         return self.part.columns(_inputs(S, outputs, self.output_encoder), outputs)
 
     @property
-    def names(self) -> list[str]:
-        """A name for each column."""
-        return list(self.part.NAMES)
-
-    @property
     def error_column(self) -> int | None:
         """Position of the expected error, counted from the end; None where there is none."""
-        return -len(self.part.NAMES) if isinstance(self.part, ErrorOpinion) else None
+        return -self.part.WIDTH if isinstance(self.part, ErrorOpinion) else None
 
 
 def fit_opinion(
@@ -315,6 +118,8 @@ def fit_opinion(
         part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
     if part is None:
         return None, np.empty((len(S), 0))
+    if isinstance(part, ErrorOpinion):
+        part = replace(part, unit=labels.unit)
     return Opinion(part, output_encoder), columns
 
 
@@ -372,9 +177,9 @@ def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | N
         if loss.reads != "anything":
             raise
         return None  # a function of the caller's own that compares no single labels
-    if costs is not None:
-        costs = costs / unit_of(costs)
-    opinion = ClassOpinion(known, costs, loss.name if of_probabilities else None)
+    unit = 1.0 if costs is None else unit_of(costs)
+    scaled = None if costs is None else costs / unit
+    opinion = ClassOpinion(known, scaled, loss.name if of_probabilities else None, unit=unit)
     # Each model must see two classes: the second most frequent one has rows in every part of D1.
     n_second = np.sort(np.bincount(codes))[-2:][0] if np.ptp(codes) else 0
     return (opinion.learned, codes) if n_second >= FEWEST_OF_CLASS else None

@@ -22,9 +22,10 @@ from locuscore._shared.boosting import BoostedClasses, BoostedTrees
 
 N_FOLDS = 5
 STEP = 5  # rounds of boosting between two comparisons
-MORE_ROUNDS = (40, 80, 160, 320)  # go on while the best number of rounds is near the last
+MORE_ROUNDS = (60, 240)  # go on if the best number of rounds is near the first of these
 NEAR = 0.75
 LEAVES = 15
+RATE = {BoostedTrees: 0.15, BoostedClasses: 0.1}  # of learning
 MOST_BOOSTED = 6  # classes; each needs trees of its own, and more classes need many rows
 FEWEST_PER_CLASS = 500
 
@@ -50,7 +51,7 @@ def held_out(
 
 def boosted_numbers(S: FloatArray, target: FloatArray, folds: Folds, seed: int) -> list[Any]:
     """Boosted trees for a number, by squared error."""
-    model = BoostedTrees(max_leaf_nodes=LEAVES, early_stopping=False, random_state=seed)
+    model = _trees(BoostedTrees, seed)
     return _boosted(model, S, target, folds, BoostedTrees.staged_predict, _squared_error)
 
 
@@ -59,7 +60,7 @@ def boosted_classes(S: FloatArray, codes: IntArray, folds: Folds, seed: int) -> 
     n_classes = len(np.unique(codes))
     if n_classes > MOST_BOOSTED and len(codes) < FEWEST_PER_CLASS * n_classes:
         return []
-    model = BoostedClasses(max_leaf_nodes=LEAVES, early_stopping=False, random_state=seed)
+    model = _trees(BoostedClasses, seed)
     width = int(codes.max()) + 1
 
     def stages(fitted: Any, rows: FloatArray) -> Iterator[FloatArray]:
@@ -91,6 +92,12 @@ def log_loss(codes: np.ndarray, p: FloatArray) -> float:
     """Sum of ``-log p`` of the classes that came."""
     chosen = p[np.arange(len(codes)), codes]
     return -float(np.sum(np.log(np.maximum(chosen, 1e-6))))
+
+
+def _trees(kind: Any, seed: int) -> Any:
+    return kind(
+        learning_rate=RATE[kind], max_leaf_nodes=LEAVES, early_stopping=False, random_state=seed
+    )
 
 
 def _squared_error(target: np.ndarray, prediction: FloatArray) -> float:

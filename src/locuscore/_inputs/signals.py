@@ -17,7 +17,7 @@ from locuscore._inputs.outputs import (
 )
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.unseen import count_categories
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.frames import column_names, n_rows
@@ -42,8 +42,8 @@ class Signals:
     ARCHIVE = Kept(
         "Signals",
         fields=("encoder", "output_encoder", "opinion"),
-        single=("function_width",),
-        later=("opinion", "function_width"),
+        single=("own_width", "function_width"),
+        later=("opinion", "own_width", "function_width"),
         holds=(Opinion,),
     )
 
@@ -51,12 +51,13 @@ class Signals:
     output_encoder: Encoder | None = None
     opinion: Opinion | None = None
     functions: tuple[Callable[[Rows], Any], ...] = ()
-    function_width: int = 0  # columns of all functions together
+    # How many columns hold what g says, and the functions' outputs; earlier archives do not count.
+    own_width: int = 0
+    function_width: int = 0
 
     @property
     def needs_functions(self) -> bool:
         """Whether there is nothing to be had without the user's functions."""
-        # Archives of earlier versions do not count the columns of their one function.
         return self.function_width > 0 or (self.encoder is None and self.output_encoder is None)
 
     def __call__(self, outputs: Outputs) -> FloatArray:
@@ -73,7 +74,7 @@ class Signals:
         """What new rows with the signals of these rows of D1 have: the opinion of all models."""
         if self.opinion is None:
             return S
-        values = S[:, : -len(self.opinion.names)]
+        values = S[:, : -self.opinion.part.WIDTH]
         return np.hstack([values, self.opinion(values, outputs)])
 
     def _parts(self, outputs: Outputs) -> list[FloatArray]:
@@ -108,14 +109,48 @@ class Signals:
         is_asked = self.output_encoder is not None or self.opinion is not None
         return Outputs.of(predictor, X, for_signals=is_asked)
 
+    def players(self, width: int) -> IntArray:
+        """What each of so many columns belongs to: itself, or the opinion, whose columns are one.
+
+        A correction of one row with the size of another row's correction would mean nothing.
+        """
+        return np.minimum(np.arange(width), width - max(self._opinion_width, 1))
+
     def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
-        """A name for each of so many signals, given those of the columns of X."""
+        """A name for each of the `players`, given those of the columns of X."""
         x = [] if self.encoder is None else features
-        opinion = [] if self.opinion is None else self.opinion.names
-        rest = width - len(x) - len(opinion)
+        rest = width - len(x) - self._opinion_width
         n_own = 0 if self.output_encoder is None else rest - self.function_width
         own = own_signal_names(predictor, n_own)
+        opinion = [] if self.opinion is None else ["second opinion"]
         return [*x, *own, *(f"signal {j}" for j in range(rest - n_own)), *opinion]
+
+    def words(self, S: FloatArray, outputs: Outputs) -> Sequence[str | None]:
+        """What the second opinion says of each row, in one clause; None without it."""
+        if self.opinion is None:
+            return [None] * len(S)
+        return self.opinion.part.words(S[:, -self._opinion_width :], outputs)
+
+    def summary(self, n_features: int) -> str:
+        """What the columns are, and how many, in words."""
+        parts: list[tuple[str, int]] = []
+        if self.encoder is not None:
+            parts.append(("x", n_features))
+        if self.output_encoder is not None:
+            parts.append(("what the predictor says", self.own_width))
+        if self.needs_functions:
+            parts.append(("your own functions of X", self.function_width))
+        if self.opinion is not None:
+            parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self._opinion_width))
+        units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
+        return ", ".join(
+            f"{name} ({width:,}{unit})" if width else name
+            for (name, width), unit in zip(parts, units, strict=True)
+        )
+
+    @property
+    def _opinion_width(self) -> int:
+        return 0 if self.opinion is None else self.opinion.part.WIDTH
 
 
 def fit_signals(
@@ -137,8 +172,10 @@ def fit_signals(
     shown, hidden = (own, None) if "predictor" in names else (None, own)
     signals = Signals(encoder, shown, None, functions)
     parts = signals._parts(outputs)
-    of_functions = parts[len(parts) - len(functions) :]
-    signals = replace(signals, function_width=sum(part.shape[1] for part in of_functions))
+    widths = [part.shape[1] for part in parts]
+    first = len(parts) - len(functions)
+    own_width = 0 if shown is None else widths[first - 1]
+    signals = replace(signals, own_width=own_width, function_width=sum(widths[first:]))
     S = np.hstack(parts)
     if "opinion" not in names:
         return signals, S

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
@@ -58,3 +59,10 @@ class SignedErrors:
     def unexpected(self, S: FloatArray) -> FloatArray:
         """The part of the errors that the second opinion did not expect."""
         return self.errors - S[:, self.column]
+
+
+def fit_engine(engine: Any, S: FloatArray, z: FloatArray, errors: SignedErrors | None) -> Any:
+    """Fit an engine; `errors` reach one whose `fit` has a parameter of that name."""
+    if errors is None or not has_fit_parameter(engine, "errors"):
+        return engine.fit(S, z)
+    return engine.fit(S, z, errors=errors)

@@ -3,14 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sklearn.utils.validation import has_fit_parameter
-
 from locuscore._shared.checks import check_methods
 from locuscore._shared.optional import require
 
 if TYPE_CHECKING:
-    from locuscore._laws.signed_errors import SignedErrors
-    from locuscore._protocols import FloatArray, LossEngine
+    from locuscore._protocols import LossEngine
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._bart import BART
     from locuscore.engines._ensemble import Ensemble
@@ -86,13 +83,6 @@ def default_engine() -> "LossEngine":
     from locuscore.engines._forest import Forest  # noqa: PLC0415 - loaded when first used
 
     return Forest()
-
-
-def fit_engine(engine: Any, S: "FloatArray", z: "FloatArray", errors: "SignedErrors | None") -> Any:
-    """Fit an engine; `errors` reach one whose `fit` has a parameter of that name."""
-    if errors is None or not has_fit_parameter(engine, "errors"):
-        return engine.fit(S, z)
-    return engine.fit(S, z, errors=errors)
 
 
 def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
