@@ -78,7 +78,7 @@ def test_the_former_default_is_a_list():
     assert_close(plain.row_signals(NEW)[:, :4], expected, rtol=1e-12)
     column = fit("all", prediction_column(0))
     assert names_of(column) == [*X_NAMES, *OPINION]
-    assert names_of(fit(["predictor", "opinion"], prediction_column(0))) == ["prediction", *OPINION]
+    assert names_of(fit(["predictor", sums], prediction_column(0))) == ["prediction", "signal 0"]
 
 
 def test_an_opinion_sees_the_functions_columns():

@@ -33,8 +33,8 @@ def classifier(seed=100):
     return LogisticRegression().fit(X, labels(y))
 
 
-def of_errors(X, y, **settings):
-    return Locus(first, **{"engine": FEW, "random_state": 0} | settings).fit(X, y)
+def of_errors(X, y, predictor=first, **settings):
+    return Locus(predictor, **{"engine": FEW, "random_state": 0} | settings).fit(X, y)
 
 
 def of_classes(X, y, **settings):

@@ -76,12 +76,13 @@ def given_signals(signals: Any, given: Any) -> Signals:
         raise ArchiveError("its signals are no map of rows to numbers.")
     if not signals.needs_functions:
         return signals
-    if given is None:
+    functions = () if given is None else chosen_parts(given)[1]
+    if not functions:
         raise ArchiveError(
             "its signals hold a function of your own, which an archive cannot hold; pass it, or "
             "the list of several in their order, to Scorer.load(path, signals=...)."
         )
-    return replace(signals, functions=chosen_parts(given)[1])
+    return replace(signals, functions=functions)
 
 
 def encode_predictor(predictor: Any, writer: Writer) -> Any:

@@ -19,6 +19,7 @@ from locuscore._inputs.opinion_kinds import (
     MOST_CLASSES,
     ClassOpinion,
     ErrorOpinion,
+    Label,
     OpinionPart,
     SizeOpinion,
     unit_of,
@@ -34,7 +35,6 @@ from locuscore._shared.seeds import spawn_seeds
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
 FEWEST_OF_CLASS = 10
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
-Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ MOST_LETTERS = 60  # of the name of a class
 LEAST_GAIN = 0.05  # of the squared errors; less does not pay, see benchmarks/paper/NOTES.md
 SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
 LARGEST_SIGNAL = 1e100  # a linear model squares them
+Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +166,9 @@ class ClassOpinion:
         is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
         if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
             raise ValueError("a second opinion has other classes than its losses")
+        are_labels = all(isinstance(label, Label) for label in found.labels)
+        if not are_labels or not 0 <= found.weight <= 1:
+            raise ValueError("a second opinion has no labels or no weights")
         return found
 
     def learned(
@@ -252,6 +256,8 @@ def _numbers(model: Any, S: FloatArray) -> FloatArray:
 
 
 def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
+    if not models:  # in an archive, which may hold anything
+        raise ValueError("a second opinion has no models")
     found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
     return np.mean(found, axis=0)
 

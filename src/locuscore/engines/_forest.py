@@ -142,10 +142,12 @@ class Forest(BaseEstimator):
         errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
         if errors is not None:
             # Of an archive: any other shape or kind would multiply the memory that a row takes.
-            has_place = type(self.error_column_) is int and np.shape(errors) == self.table_.shape
-            if not has_place or not isinstance(loss, ErrorLoss):
+            column, width = self.error_column_, S.shape[1]
+            has_place = type(column) is int and -width <= column < width
+            fits = has_place and np.shape(errors) == self.table_.shape
+            if not fits or not isinstance(loss, ErrorLoss):
                 raise ValueError("Forest expects errors in other leaves than it has.")
-            expected = S[:, self.error_column_, None, None]
+            expected = S[:, column, None, None]
             points.append(loss(expected + errors[leaves]))
         shape = getattr(self, "shape_", None)
         if shape is not None:
