@@ -418,8 +418,7 @@ class AdditiveEngine(BaseEstimator):
 
 def test_attribution_is_exact_where_the_logarithm_is_additive(labelled):
     X, y = rows(400, 4)
-    four = {"signals": ["x", "predictor"], "random_state": 0}
-    locus = Locus(lambda X: X[:, 0], engine=AdditiveEngine(), **four).fit(X, y)
+    locus = Locus(lambda X: X[:, 0], engine=AdditiveEngine(), random_state=0).fit(X, y)
     background, chosen = X[:16], X[100:120]
     S, B = (locus.row_signals(part) for part in (chosen, background))
 

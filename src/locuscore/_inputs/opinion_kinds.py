@@ -168,7 +168,7 @@ class ClassOpinion:
             raise ValueError("a second opinion has other classes than its losses")
         are_labels = all(isinstance(label, Label) for label in found.labels)
         if not are_labels or not 0 <= found.weight <= 1:
-            raise ValueError("a second opinion has no labels, or no weight between 0 and 1")
+            raise ValueError("a second opinion has no labels or no weights")
         return found
 
     def learned(
@@ -256,7 +256,7 @@ def _numbers(model: Any, S: FloatArray) -> FloatArray:
 
 
 def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
-    if not models:  # of an archive, which may hold anything
+    if not models:  # in an archive, which may hold anything
         raise ValueError("a second opinion has no models")
     found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
     return np.mean(found, axis=0)

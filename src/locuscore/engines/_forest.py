@@ -144,15 +144,13 @@ class Forest(BaseEstimator):
             # Of an archive: any other shape or kind would multiply the memory that a row takes.
             column, width = self.error_column_, S.shape[1]
             has_place = type(column) is int and -width <= column < width
-            is_sound = has_place and np.shape(errors) == self.table_.shape
-            if not is_sound or not isinstance(loss, ErrorLoss):
+            fits = has_place and np.shape(errors) == self.table_.shape
+            if not fits or not isinstance(loss, ErrorLoss):
                 raise ValueError("Forest expects errors in other leaves than it has.")
             expected = S[:, column, None, None]
             points.append(loss(expected + errors[leaves]))
         shape = getattr(self, "shape_", None)
         if shape is not None:
-            if not isinstance(shape, SharedShape):
-                raise ValueError("Forest has a shape of another kind.")
             points.append(shape.points(leaves))
         return points[0] if len(points) == 1 else np.concatenate(points, axis=2)
 

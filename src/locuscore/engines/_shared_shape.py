@@ -14,6 +14,7 @@ from locuscore._shared.kept import Kept
 
 EQUAL_WEIGHT = 100  # rows of D1 at which the shape of a leaf and that of all rows weigh the same
 PRIOR_ROWS = 20  # rows with the mean loss that each expectation is mixed with
+MOST_POINTS = 1_000_000  # of the shape, in an archive
 SMALLEST_SIZE = 1e-3  # of the mean loss: a ratio to less would be enormous
 
 
@@ -58,11 +59,12 @@ class SharedShape:
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
-        """Return the shape that an archive holds, if a row takes no more memory than it does."""
-        found = cls(**parts)
-        if np.ndim(found.ratios) != 2 or np.ndim(found.means) != 1:
-            raise ValueError("a shape is no table of ratios, or has no list of means")
-        return found
+        """Return the shape that an archive holds, if it takes no more memory than its forest."""
+        ratios, means = parts["ratios"], parts["means"]
+        are_arrays = isinstance(ratios, np.ndarray) and isinstance(means, np.ndarray)
+        if not are_arrays or ratios.ndim != 2 or means.ndim != 1 or ratios.size > MOST_POINTS:
+            raise ValueError("the shape of a forest is not one")
+        return cls(ratios, means)
 
     @property
     def per_tree(self) -> int:
@@ -71,6 +73,8 @@ class SharedShape:
 
     def points(self, places: IntArray) -> FloatArray:
         """Points (n, trees, per tree) of rows, given their leaves as places in the table."""
+        if len(self.ratios) != places.shape[1]:
+            raise ValueError("the shape of a forest has other trees than it.")
         return self.means[places].mean(axis=1)[:, None, None] * self.ratios
 
 
