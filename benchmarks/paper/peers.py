@@ -14,7 +14,7 @@ from benchmarks.rivals import Rival
 
 def calibrated(task: Task, fit: Callable[..., Rival], columns: str) -> Scores:
     """Learn from D1 and calibrate on D2."""
-    d1, d2, *_ = _parts(task, columns)
+    d1, d2 = task.with_opinion()[:2] if columns == "opinion" else task.split(columns)
     rows = choose(d1, columns), d1.z, choose(d2, columns), d2.z
     return _scores(task, lambda: fit(*rows, task.seed), columns)
 
@@ -36,18 +36,12 @@ def choose(part: Part, columns: str) -> np.ndarray:
     return {"x": part.x, "x g": np.hstack([part.x, part.own[:, :1]]), "all": part.all}[columns]
 
 
-def _parts(task: Task, columns: str) -> tuple[Part, Part, Part, Part]:
-    """D1, D2, validation and test rows."""
-    if columns == "opinion":
-        return task.with_opinion()
-    return (*task.split(columns), task.validation, task.test)
-
-
 def _scores(task: Task, fit: Callable[[], Rival], columns: str) -> Scores:
     times: dict[str, float] = {}
     with stopwatch(times, "fit"):
         rival = fit()
-    rows = [choose(part, columns) for part in _parts(task, columns)[2:]]
+    shown = task.with_opinion()[2:] if columns == "opinion" else (task.validation, task.test)
+    rows = [choose(part, columns) for part in shown]
     with stopwatch(times, "score"):
         bound = tuple(rival.score(part) for part in rows)
     exceedance = rival.exceedance and tuple(

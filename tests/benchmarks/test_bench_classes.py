@@ -12,7 +12,7 @@ pytestmark = pytest.mark.extra
 def table():
     from benchmarks.classes.tables import Table
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(3)
     X = rng.normal(size=(600, 3))
     y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=600)), -1, 1).astype(int) + 1
     return Table(X, y, is_ordered=True)

@@ -15,7 +15,7 @@ class WithOpinion(Locus):
     """Ours, with the square of each row's first number as its second opinion."""
 
     def fit(self, X, y):
-        self.has_opinion, self.signals = self.signals == "all", "all"
+        self.has_opinion, self.signals = self.signals == "all", ["x", "predictor"]
         super().fit(X, y)
         self.fit_signals_ = self.row_signals(X.iloc[self.fit_rows_])
         self.fit_signals_[:, -1] += 1.0  # out of fold, so it is not what a new row would get
