@@ -6,7 +6,8 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types clean bench bench-smoke guarantees fuzz
+.PHONY: demo docs browser test test-core lint types clean bench bench-smoke panel classes small \
+	guarantees fuzz
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -48,6 +49,10 @@ bench-smoke: .venv/.bench
 # One script of benchmarks/, its name with - for _: bench-oracle, choices-default-engine, costs-speed.
 bench-%: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.$(subst -,_,$*) $(BENCH)
+
+# Other tables, classifiers, small samples; each is resumable and writes its page.
+panel classes small: .venv/.bench
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.$@.run $(BENCH)
 
 choices-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.$(subst -,_,$*) $(BENCH)

@@ -31,6 +31,8 @@ from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, Quantile
 from locuscore.report import report
 
 N_SCORED = 12  # rows whose scores are kept
+# What 0.1.0 meant by "all"; its signals had no second opinion.
+BEFORE: Any = "all" if lc.__version__ == "0.1.0" else ["x", "predictor"]
 ROOT = next(p for p in Path(__file__).resolve().parents if (p / "tests" / "archives").is_dir())
 Case = Callable[[], Any]
 
@@ -43,11 +45,13 @@ def columns_of(scorer: Scorer, batch: Any) -> dict[str, np.ndarray]:
 def own_functions(locus: Locus) -> dict[str, Any]:
     """What `Scorer.load` must be given, since no archive holds functions."""
     kinds = {name: getattr(locus, name) for name in ("predictor", "loss", "signals")}
-    return {name: value for name, value in kinds.items() if callable(value) and is_own(value)}
+    return {name: value for name, value in kinds.items() if is_own(value)}
 
 
 def is_own(value: Any) -> bool:
-    return getattr(value, "__module__", None) == __name__
+    if isinstance(value, list):
+        return any(is_own(part) for part in value)
+    return callable(value) and getattr(value, "__module__", None) == __name__
 
 
 def reloaded(scorer: Scorer) -> Scorer:
@@ -190,11 +194,26 @@ def rounded(y: Any, g: Any) -> np.ndarray:
     return np.minimum(np.round(np.abs(signed(y, g))), 3.0)
 
 
+def doubled(column: Callable[[Any], np.ndarray]) -> Any:
+    """Signals of 0.1.0 for predictions that are a column of x: they stood there twice."""
+
+    def again(X: Any) -> np.ndarray:
+        return np.asarray(column(X), dtype=np.float64)[:, None]
+
+    return "all" if BEFORE == "all" else ["x", again]
+
+
 def two_signals(X: Any) -> np.ndarray:
     return np.column_stack([np.asarray(X)[:, 2], np.asarray(X)[:, :2].sum(axis=1)])
 
 
 # --- the cases ---
+
+
+def before(predictor: Any, **settings: Any) -> Locus:
+    """A small fit, with the signals that 0.1.0 had by default."""
+    small = {"engine": Forest(n_trees=20), "signals": BEFORE, "random_state": 0}
+    return Locus(predictor, **small | settings)
 
 
 def fit_case(
@@ -210,8 +229,7 @@ def fit_case(
     def run() -> Any:
         (X_g, y_g), (X, y), (X_new, y_new) = (simulated(m, seed=m) for m in (300, n, 301))
         predictor = g.fit(rows(X_g), target(y_g)) if hasattr(g, "fit") else g
-        small = {"engine": Forest(n_trees=20), "random_state": 0} | settings
-        locus = Locus(predictor, **small).fit(rows(X), target(y))
+        locus = before(predictor, **settings).fit(rows(X), target(y))
         few, fresh = slice(0, N_SCORED), slice(N_SCORED, None)
         part = rows(X_new[few]), target(y_new[few])
         return evaluate(locus, *part, (rows(X_new[fresh]), target(y_new[fresh])), saved)
@@ -280,8 +298,10 @@ def other_cases() -> dict[str, Case]:
         "g: pipeline": fit_case(make_pipeline(StandardScaler(), forest)),
         "g: transformed target": fit_case(back),
         "g: LightGBM": fit_case(boost),
-        "g: column": fit_case(lc.prediction_column(0)),
-        "g: column of a frame": fit_case(lc.prediction_column("quoted"), pandas_rows),
+        "g: column": fit_case(column := lc.prediction_column(0), signals=doubled(column)),
+        "g: column of a frame": fit_case(
+            quoted := lc.prediction_column("quoted"), pandas_rows, signals=doubled(quoted)
+        ),
         "g: two outputs": fit_case(
             LinearRegression(), target=lambda y: np.column_stack([y, -y]), loss=largest_error
         ),
@@ -321,7 +341,7 @@ def other_cases() -> dict[str, Case]:
 def logged_losses() -> Any:
     X, y = simulated(400, seed=1)
     z = signed(y, first_column(X))
-    locus = Locus(engine=Forest(n_trees=20), support=(-20, 20), random_state=0).fit_losses(X, z)
+    locus = before(None, support=(-20, 20)).fit_losses(X, z)
     scorer = Scorer(locus, locus.certify(0.5, 0.2, 0.1), alphas=ALPHAS)
     few = X[:N_SCORED]
     return {"scorer": columns_of(scorer, few), "again": columns_of(reloaded(scorer), few)} | {
@@ -332,7 +352,7 @@ def logged_losses() -> Any:
 
 def bad_rows() -> Any:
     X, y = simulated(300, seed=2)
-    locus = Locus(first_column, engine=Forest(n_trees=20), random_state=0).fit(X, y)
+    locus = before(first_column).fit(X, y)
     X[[1, 4], 3], X[7, 0] = np.inf, np.nan
     columns, is_bad = Scorer(locus, locus.tau_rule(1.0, 0.2)).tolerate(X[:N_SCORED])
     return columns | {"bad": is_bad}
@@ -347,7 +367,7 @@ def selection() -> Any:
 
 def reported() -> Any:
     X, y = simulated(700, seed=4)
-    locus = Locus(first_column, engine=Forest(n_trees=20), random_state=0).fit(X[:500], y[:500])
+    locus = before(first_column).fit(X[:500], y[:500])
     scorer, groups = Scorer(locus, locus.certify(1.0, 0.3, 0.1)), np.arange(200) % 3
     day = datetime.date(2026, 1, 2)
     found = report(scorer, X[500:], y[500:], groups=groups, created=day)
@@ -360,7 +380,7 @@ def reported() -> Any:
 
 def measured() -> Any:
     X, y = simulated(300, seed=6)
-    locus = Locus(first_column, engine=Forest(n_trees=20), random_state=0).fit(X[:200], y[:200])
+    locus = before(first_column).fit(X[:200], y[:200])
     z, bound = locus.losses(X[200:], y[200:]), locus.loss_bound(X[200:], 0.2)
     return {
         "crps": metrics.crps(z, locus.loss_dist(X[200:])),

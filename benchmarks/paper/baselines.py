@@ -1,14 +1,11 @@
-"""Scores that need no loss bound: outliers, label variance, spread of g's trees, mean loss.
-
-They need no calibration, so those that learn from losses see all calibration rows, D1 and D2.
-"""
+"""Scores that learn from no losses: outliers, label variance, spread of g's trees."""
 
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import IsolationForest, RandomForestRegressor
+from sklearn.ensemble import IsolationForest
 
-from benchmarks.paper.protocol import Part, Scores, Task, stopwatch
+from benchmarks.paper.protocol import Scores, Task, stopwatch
 
 N_UNITS, BATCH, EPOCHS, PATIENCE, HELD_OUT = 64, 128, 200, 20, 0.2
 
@@ -28,34 +25,6 @@ def spread(task: Task) -> Scores:
     """Standard deviation of g's trees: no model and no labels."""
     values = task.validation.own[:, 1], task.test.own[:, 1]
     return Scores(values, fit_seconds=0.0, score_seconds=0.0)
-
-
-def mean_loss(task: Task, model: Any, columns: str) -> Scores:
-    """Predicted mean loss from a regressor on all calibration rows."""
-    times: dict[str, float] = {}
-    with stopwatch(times, "fit"):
-        model.fit(choose(task.calibration, columns), task.calibration.z)
-    with stopwatch(times, "score"):
-        values = tuple(
-            np.asarray(model.predict(choose(part, columns)))
-            for part in (task.validation, task.test)
-        )
-    return Scores(values, fit_seconds=times["fit"], score_seconds=times["score"])
-
-
-def mean_loss_forest(seed: int) -> RandomForestRegressor:
-    return RandomForestRegressor(
-        100, min_samples_leaf=5, max_features=0.5, n_jobs=1, random_state=seed
-    )
-
-
-def forest_mean_loss(task: Task, columns: str) -> Scores:
-    return mean_loss(task, mean_loss_forest(task.seed), columns)
-
-
-def choose(part: Part, columns: str) -> np.ndarray:
-    """Columns a model may see: "x", "x g" (with g(x)), or "all" (with the spread too)."""
-    return {"x": part.x, "x g": np.hstack([part.x, part.own[:, :1]]), "all": part.all}[columns]
 
 
 def variance_network(task: Task) -> Scores:

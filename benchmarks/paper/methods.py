@@ -1,6 +1,8 @@
 """The methods that are compared, cheap ones first: a name, a group, and how to score a task.
 
-A "+" in a name means that the model sees g(x) and the spread of g's trees besides x.
+A "+" in a name means that the model sees g(x) and the spread of g's trees besides x, a "++" that it
+also sees the second opinion of our default. "Locus 0.1.0" was our default before there was one; it
+is not made any more, only compared with.
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import rivals
 from benchmarks.paper import baselines, peers
 from benchmarks.paper.protocol import ALPHA, Scores, Task, stopwatch
 from locuscore import KNNGamma, Locus, Score, engines, prediction_column
@@ -87,7 +90,7 @@ def locus(
     estimator = Locus(
         prediction_column(p),
         engine=model,
-        signals="x" if columns == "all" else (lambda rows: rows[:, :p]),
+        signals={"all": "x", "opinion": ["x", "opinion"]}.get(columns, lambda rows: rows[:, :p]),
         gamma=KNNGamma() if gamma else None,
         calibration_size=task.d2_for(columns),
         random_state=task.seed,
@@ -216,36 +219,45 @@ def _paper(engine: Callable[[], Any], name: str, seconds: float, **options: Any)
     ]
 
 
-def _both(name: str, run: Callable[..., Scores], seconds: float, package: str) -> list[Method]:
-    """A peer with x alone, and with all that our own default sees."""
+BOOSTED_ON_X = "LightGBM mean loss", "x"  # sees g(x) as well, as NannyML's does
+SEEN = (("", "x"), ("+", "all"), ("++", "opinion"))
+
+
+def _shown(
+    name: str, run: Callable[..., Scores], fit: Callable[..., Any], seconds: float, *needs: str
+) -> list[Method]:
+    """A rival with x alone, with what g says, and with our default's second opinion."""
+    group = "peers" if needs else "baselines"
     return [
-        Method(name + end, "peers", partial(run, columns=columns), seconds, needs=(package,))
-        for end, columns in (("", "x"), ("+", "all"))
+        Method(
+            name + end,
+            "opinion" if columns == "opinion" else group,
+            partial(run, fit=fit, columns="x g" if (name, columns) == BOOSTED_ON_X else columns),
+            seconds,
+            needs=needs,
+        )
+        for end, columns in SEEN
     ]
 
 
 def _registry() -> list[Method]:
     isolation = baselines.isolation_forest
-    boosted = peers.direct_loss_estimation
     methods = [
         Method("spread of g", "baselines", baselines.spread, 0.01),
         Method("IFlag", "baselines", isolation, 0.2),
         Method("IFlag reversed", "baselines", partial(isolation, sign=-1.0), 0.2),
         Method("VARNet", "baselines", baselines.variance_network, 5.0, needs=("torch",)),
-        Method(
-            "LightGBM mean loss", "peers", partial(boosted, columns="x g"), 0.1, needs=("lightgbm",)
+        *_shown(
+            "LightGBM mean loss", peers.uncalibrated, rivals.lightgbm_mean_loss, 0.1, "lightgbm"
         ),
-        Method(
-            "LightGBM mean loss+",
-            "peers",
-            partial(boosted, columns="all"),
-            0.1,
-            needs=("lightgbm",),
+        *_shown("MAPIE CQR", peers.calibrated, rivals.mapie_quantiles, 0.4, "mapie"),
+        *_shown("crepes Mondrian", peers.calibrated, rivals.crepes_mondrian, 0.4, "crepes"),
+        *_shown(
+            "quantile-forest", peers.uncalibrated, rivals.quantile_forest, 0.7, "quantile_forest"
         ),
-        *_both("MAPIE CQR", peers.mapie_quantiles, 0.4, "mapie"),
-        *_both("crepes Mondrian", peers.crepes_mondrian, 0.4, "crepes"),
-        *_both("quantile-forest", peers.quantile_forest, 0.7, "quantile_forest"),
-        Method("Locus", "ours", partial(locus, engine=_default), 0.4),
+        *_shown("forest mean loss", peers.uncalibrated, rivals.forest_mean_loss, 0.5),
+        Method("Locus", "ours", partial(locus, engine=_default, columns="opinion"), 1.5),
+        Method("Locus 0.1.0", "before", partial(locus, engine=engines.Forest), 0.4, datasets=()),
         Method("Locus auto", "ours", partial(locus, engine=lambda: "auto"), 36.0, 0.6, n_seeds=FEW),
         *_paper(_paper_bart, "BART", 10.0, group="paper", needs=("stochtree",)),
         *_paper(_mdn, "MDN", 6.0, group="paper", needs=("torch",)),
@@ -259,13 +271,9 @@ def _registry() -> list[Method]:
             n_seeds=3,
         ),
     ]
-    for end, columns in (("", "x"), ("+", "all")):
-        learn = partial(baselines.forest_mean_loss, columns=columns)
-        methods.append(Method("forest mean loss" + end, "baselines", learn, 0.5))
+    for end, columns in SEEN[:2]:
         for name, (engine, seconds) in _ENGINES.items():
             run = partial(locus, engine=engine, columns=columns)
-            if engine is engines.Forest and columns == "all":
-                continue  # that is Locus
             seeds = FEW if seconds > 10 else None
             methods.append(Method(name + end, "engines", run, seconds, n_seeds=seeds))
     uncalibrated = ("forest mean loss+", "LightGBM mean loss+", "quantile-forest+")

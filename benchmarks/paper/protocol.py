@@ -8,7 +8,7 @@ one flat record.
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,16 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.datasets import load
-from locuscore import Locus, Score, match_acceptance, tau_rule, tune_alpha, tune_threshold
-from locuscore.engines import Scale
+from locuscore import (
+    Locus,
+    Score,
+    match_acceptance,
+    prediction_column,
+    tau_rule,
+    tune_alpha,
+    tune_threshold,
+)
+from locuscore.engines import Forest, Scale
 from locuscore.metrics import coverage, exceedance_area, exceedance_rates, pinball_loss
 
 ALPHA = 0.1
@@ -31,12 +39,16 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one part: features, what g says (prediction and spread), target and loss."""
+    """Rows of one part: features, what g says (prediction and spread), target and loss.
+
+    `opinion` has the columns of a second opinion, for methods that are shown them.
+    """
 
     x: np.ndarray
     own: np.ndarray
     y: np.ndarray
     z: np.ndarray
+    opinion: np.ndarray | None = None
 
     @property
     def all(self) -> np.ndarray:
@@ -71,6 +83,28 @@ class Task:
         d2 = self.d2_for(columns)
         d1 = np.setdiff1d(np.arange(len(self.calibration.y)), d2)
         return self.calibration.take(d1), self.calibration.take(d2)
+
+    def with_opinion(self) -> tuple[Part, Part, Part, Part]:
+        """D1, D2, validation and test rows with our default's second opinion, learned on D1."""
+        if "opinion" not in self.cache:
+            p = self.test.x.shape[1]
+            # The opinion does not depend on the engine, so a small one will do.
+            locus = Locus(
+                prediction_column(p),
+                engine=Forest(n_trees=2, max_samples=50),
+                signals=["x", "opinion"],
+                calibration_size=self.d2_ours,
+                random_state=self.seed,
+            ).fit(self.calibration.all, self.calibration.y)
+            d1, *others = *self.split("all"), self.validation, self.test
+            shown = [locus.fit_signals_, *(locus.row_signals(part.all) for part in others)]
+            width = d1.all.shape[1]
+            self.cache["opinion"] = tuple(
+                replace(part, opinion=S[:, width:])
+                for part, S in zip((d1, *others), shown, strict=True)
+            )
+        parts: tuple[Part, Part, Part, Part] = self.cache["opinion"]
+        return parts
 
     @property
     def taus(self) -> tuple[float, float]:
@@ -108,13 +142,17 @@ def prepare(name: str, seed: int, most_rows: int | None = None, n_trees: int = N
     return make_task(name, seed, *load(name), most_rows, n_trees)
 
 
+def split_rows(n: int, seed: int, most_rows: int | None = None) -> list[np.ndarray]:
+    """Shuffled positions of the train, calibration, validation and test rows: 40/40/10/10."""
+    rows = np.random.default_rng(seed).permutation(n)[:most_rows]
+    return np.split(rows, [int(len(rows) * share) for share in (0.4, 0.8, 0.9)])
+
+
 def make_task(
     name: str, seed: int, X: np.ndarray, y: np.ndarray, most_rows: int | None, n_trees: int
 ) -> Task:
     """Shuffle, split 40/40/10/10, standardise on the train part, fit g once."""
-    rows = np.random.default_rng(seed).permutation(len(y))[:most_rows]
-    n = len(rows)
-    train, calibration, validation, test = np.split(rows, [int(n * s) for s in (0.4, 0.8, 0.9)])
+    train, calibration, validation, test = split_rows(len(y), seed, most_rows)
     X = StandardScaler().fit(X[train]).transform(X)
     y = (y - y[train].mean()) / y[train].std()
     times: dict[str, float] = {}

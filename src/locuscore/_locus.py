@@ -8,14 +8,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
+from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
-from locuscore._inputs.signals import SignalChoice, fit_signals
+from locuscore._inputs.signals import SignalChoice, asks_predictor, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
+from locuscore._laws.signed_errors import fit_engine
 from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
 from locuscore._row_rules import RowRules
 from locuscore._shared.checks import (
@@ -57,8 +59,10 @@ class Locus(RowRules, BaseEstimator):
         A model of the loss, see `locuscore.engines`; None for the default, a `Forest`; ``"auto"``
         for the best of several on D1 (`engines.Auto`).
     signals
-        What the engine sees: ``"all"`` (x, g(x) and the spread of g's members), ``"x"`` (x alone,
-        the paper's setting), or a function of X that returns a float matrix.
+        What the engine sees: ``"x"`` (x alone, the paper's setting), ``"predictor"`` (g(x) and the
+        spread of g's members, or what a classifier says), ``"opinion"`` (a second opinion on g,
+        learned on D1), ``"all"`` (these three), a function of X that returns a float matrix, or a
+        list of these: ``["all", embedding]`` adds columns, while a function alone replaces them.
     gamma
         None for the average of the engine's draws, or a model such as `KNNGamma` for their
         envelope.
@@ -83,6 +87,9 @@ class Locus(RowRules, BaseEstimator):
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
         Positions of D1 and D2 in the rows given to `fit`.
+    fit_signals_
+        Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
+        rows of D1 an opinion that has learned from them.
     calibration_signals_, calibration_losses_
         Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
     schema_
@@ -97,7 +104,8 @@ class Locus(RowRules, BaseEstimator):
         At most 32 rows of D1 with the predictor's answers, to recognise another predictor; None
         without a predictor to ask.
     reference_signals_
-        Signals of at most 1,000 random rows of D1: thresholds for `certify` where scores tie.
+        Signals of at most 1,000 random rows of D1, as if they were new: thresholds for `certify`
+        where scores tie.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -157,7 +165,7 @@ class Locus(RowRules, BaseEstimator):
         check_predictor(self.predictor)
         self._resolve()
         self.target_name_ = name_of(y)
-        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         z = realised_losses(self.loss_, outputs, y)
         return self._fit(outputs, z, as_array(y), "y")
 
@@ -174,7 +182,7 @@ class Locus(RowRules, BaseEstimator):
         self._resolve()
         self.target_name_ = None
         losses = check_losses(as_array(z), n_rows(X), "z")
-        outputs = Outputs.of(self.predictor_, X, for_signals=self.signals == "all")
+        outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         return self._fit(outputs, losses, losses, "losses")
 
     def _resolve(self) -> None:
@@ -187,20 +195,24 @@ class Locus(RowRules, BaseEstimator):
 
     def _fit(self, outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
         check_loss_size(self.support_.check(z))
-        split_seed, engine_seed, part_seed = spawn_seeds(self.random_state, 3)
+        split_seed, engine_seed, part_seed, opinion_seed = spawn_seeds(self.random_state, 4)
         split = split_rows(len(z), self.calibration_size, split_seed)
         self.fit_rows_, self.calibration_rows_ = split
         on_fit, on_cal = (outputs.take(rows) for rows in split)
         z_fit, z_cal = (z[rows] for rows in split)
-        self.signals_ = fit_signals(self.signals, on_fit)
-        S_fit = self.signals_(on_fit)
+        y_fit = labels[self.fit_rows_] if kind == "y" else None
+        known = Labelled.of(self.loss_, on_fit, z_fit, y_fit)
+        self.signals_, S_fit = fit_signals(self.signals, on_fit, known, opinion_seed)
+        self.fit_signals_ = S_fit
         few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
-        self.reference_signals_ = S_fit[some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)]
+        # Scores of new rows can only tie with those of rows that see the same models.
+        some = some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)
+        self.reference_signals_ = self.signals_.as_of_new_rows(S_fit[some], on_fit.take(some))
         self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
         engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
-        self.engine_.fit(S_fit, z_fit)
+        fit_engine(self.engine_, S_fit, z_fit, known.signed(self.signals_.error_column))
         self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)

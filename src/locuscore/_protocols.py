@@ -41,7 +41,11 @@ class LossDraws(Protocol):
 
 
 class LossEngine(Protocol):
-    """Any model of the loss given the signals."""
+    """Any model of the loss given the signals.
+
+    A `fit` with a further parameter `errors` is given the signed errors of D1 where there are any,
+    see `_laws/signed_errors.py`.
+    """
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Learn the law of the losses `z` given the rows of `S`."""

@@ -150,7 +150,7 @@ class RowScores:
             return self.loss_model_.dist(self.row_signals(X))
 
     def row_signals(self, X: Rows) -> FloatArray:
-        """The float matrix (n, d) that the engine sees of rows: x, and what the predictor says."""
+        """The float matrix (n, d) that the engine sees of new rows; see `fit_signals_` for D1."""
         return np.vstack([block.signals for block in self.blocks(X)])
 
     def scores(self, X: Rows, score: Score) -> Any:

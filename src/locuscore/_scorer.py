@@ -194,7 +194,8 @@ class Scorer:
         predictor
             The predictor, if the archive does not hold it or you want to use yours instead.
         loss, signals
-            Your own functions, which no archive holds; only `Locus.losses` needs the loss.
+            Your own functions, which no archive holds; only `Locus.losses` needs the loss. Several
+            functions among the signals are a list, in the order of `fit`.
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
@@ -241,6 +242,7 @@ class Scorer:
             "n_calibration": locus.calibration_.n,
             "loss": locus.loss_.name,
             "engine": type(locus.engine_).__name__,
+            "signals": locus.signals_.summary(locus.n_features_in_),
             "predictor": type(locus.predictor_).__name__,
             "rows": self.schema.kind,
             "target": locus.target_name_,
@@ -331,7 +333,8 @@ class Scorer:
         """Return a scorer with the same scores that holds no rows of `fit`, to send elsewhere."""
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
-        for name in ("calibration_signals_", "calibration_losses_", "reference_signals_"):
+        signals = ("fit_signals_", "calibration_signals_", "reference_signals_")
+        for name in (*signals, "calibration_losses_"):
             other.__dict__.pop(name, None)
         object.__setattr__(bare, "locus", other)
         return bare

@@ -40,7 +40,7 @@ from archives_for_tests import forge, forged_schema, members_of, rows, small_sco
 from helpers import raises
 from locuscore import ArchiveError, Scorer
 from locuscore._archive.skops_models import read_skops, skops_bytes
-from locuscore.engines._boosting import BoostedTrees
+from locuscore._shared.boosting import BoostedTrees
 
 pytestmark = pytest.mark.extra
 

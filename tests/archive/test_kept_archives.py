@@ -11,6 +11,7 @@ from archives_for_tests import members_of
 from helpers import assert_close, raises
 from locuscore import ArchiveError, Scorer, engines
 from locuscore._archive.container import FORMAT, read_manifest
+from locuscore._archive.manifest import check_manifest
 
 FOLDER = Path(__file__).parents[1] / "archives"
 KEPT = sorted(FOLDER.glob("format_*/*.locus"))
@@ -61,6 +62,8 @@ def test_a_kept_manifest_is_read(path):
     manifest = read_manifest(path)
     assert "Guarantee card" in manifest["card"]
     assert manifest["columns"] == ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
+    assert "signals" not in manifest  # later versions say what the signals are
+    check_manifest(manifest)
 
 
 @pytest.mark.extra

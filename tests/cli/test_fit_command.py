@@ -392,6 +392,8 @@ def test_inspect_shows_manifest_and_card(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "Theorem 1" in text
     assert "town (String)" in text
+    assert said["signals"].startswith("x (4 columns)")  # the quoted price is one of them
+    assert " ".join(said["signals"].split()) in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80 + len(str(tmp_path))
     assert "no archive" in fails(capsys, "inspect", data)
     assert "there is no file" in fails(capsys, "inspect", tmp_path / "none.locus")

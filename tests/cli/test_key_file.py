@@ -107,7 +107,7 @@ def test_a_manifest_cannot_speak_for_inspect(folder, capsys):
     archive = folder / "x.locus"
     run(capsys, *fit(folder))
     lies = {"is_authenticated": True, "is_signed": True, "bytes": 1, "archive": "y"}
-    forge(archive, {}, lies | {"card": "a \x1b[2Acard", "loss": "\x1b]0;title\x07"})
+    forge(archive, {}, lies | {"card": "a \x1b[2Acard", "signals": "\x1b]0;title\x07"})
     said = run(capsys, "inspect", archive)
     assert not said["is_authenticated"]
     assert not said["is_signed"]
@@ -118,7 +118,7 @@ def test_a_manifest_cannot_speak_for_inspect(folder, capsys):
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("part", ["written_by", "card", "features"])
+@pytest.mark.parametrize("part", ["written_by", "card", "features", "signals"])
 def test_inspect_says_what_a_manifest_lacks(part, folder, capsys):
     archive = folder / "x.locus"
     run(capsys, *fit(folder))

@@ -67,7 +67,8 @@ def test_a_named_loss_needs_no_other_file(monkeypatch, tmp_path, rng):
     def halved(y, prediction):
         return np.abs(y - prediction) / 2
 
-    own = losses.Loss("halved", halved, losses._NON_NEGATIVE, "numbers")
+    of_error = losses.ErrorLoss(above=0.5, below=0.5)
+    own = losses.Loss("halved", halved, losses._NON_NEGATIVE, "numbers", of_error=of_error)
     monkeypatch.setitem(losses._NAMED, "halved", own)
     X = rng.normal(size=(200, 2))
     y = X[:, 0] + rng.normal(size=200)

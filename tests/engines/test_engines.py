@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from helpers import assert_close, raises
 from locuscore import KNNGamma, Locus
 from locuscore._laws.distribution import LossDistribution
+from locuscore._shared.boosting import BoostedTrees
 from locuscore.draws import GridDraws, NormalDraws, ShapeDraws, StackedDraws, StepDraws
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale, default_engine
-from locuscore.engines._boosting import BoostedTrees
 
 
 def boosted(**parameters):

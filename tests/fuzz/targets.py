@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -90,6 +91,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
+from locuscore._inputs import opinion_models
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -227,7 +229,13 @@ ON_FRAMES = {
     "lightgbm on a frame": lambda: lightgbm("LGBMRegressor", min_data_per_group=5, cat_smooth=1),
     "prediction column": lambda: prediction_column("size"),
 }
-PREDICTORS = ON_NUMBERS | ON_FRAMES
+# With a second opinion of each kind; the others have none, which keeps them small.
+OPINIONS = {
+    "opinion on errors": lambda: prediction_column(0),
+    "opinion on classes": unfitted(LogisticRegression, C=0.01),
+    "opinion on sizes": lambda: None,
+}
+PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
 EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "lightgbm", "mdn")}
@@ -253,6 +261,7 @@ def make_target(name):
     if name in EARLIER:
         return earlier_target(name)
     settings = {"engine": Forest(n_trees=2, min_samples_leaf=20), "random_state": 0}
+    settings["signals"] = "all" if name in OPINIONS else ["x", "predictor"]
     if name in LOSS_MODELS:
         settings |= loss_model(name)
     X, y = frame() if name in ON_FRAMES else numbers()
@@ -263,7 +272,10 @@ def make_target(name):
         settings["loss"] = "brier"
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
-    locus = Locus(predictor, **settings).fit(X, y)
+    locus = Locus(predictor, **settings)
+    with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
+        locus = locus.fit_losses(X, y) if predictor is None else locus.fit(X, y)
+    assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.locus"

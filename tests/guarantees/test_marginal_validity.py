@@ -13,6 +13,7 @@ from experiment import (
     Pool,
     Repetitions,
     accepted,
+    check_theorem,
     continuous,
     make_pool,
     run,
@@ -23,13 +24,6 @@ from locuscore._laws.distribution import LossDistribution
 from locuscore.draws import StepDraws
 
 SIZES_AND_ALPHAS = ((9, 0.1), (9, 0.3), (19, 0.5), (39, 0.1), (39, 0.02))
-
-
-def check_theorem(outcome, n, alpha):
-    probability = conformal_rank(n, alpha) / (n + 1)
-    above = outcome.tail > outcome.level
-    assert_binomial(above.sum(), len(above), probability, "greater")
-    assert_binomial(outcome.covered.sum(), len(above), probability, "less")
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -384,6 +384,26 @@ def test_the_table_filters_and_turns_to_the_safest(show, summary):
     assert chips.count() == sum(len(row["reasons"]) for row in rows)
 
 
+def test_a_reason_in_words_is_read_and_found(show, summary):
+    page = show(summary)
+    row = summary["rows"]["riskiest"][1]
+    text = row["reasons"][2]["text"]
+    line = page.locator("#rows-table tbody tr").nth(1)
+    assert line.locator(".reason").inner_text() == f"A{text[1:]}."
+    line.locator(".chip").nth(2).hover()
+    expected = f"second opinion ({text}) lowers the bound"
+    assert page.locator("#tip").text_content().startswith(expected)
+    page.locator("#rows-filter").fill(text)
+    assert row["row"] in column(page, 1)
+    # A weak reason has its sentence in the tip alone.
+    first, *others = summary["rows"]["riskiest"]
+    weak = first | {"reasons": [*first["reasons"][:2], *first["reasons"][:1:-1]]}
+    page = show(summary | {"rows": summary["rows"] | {"riskiest": [weak, *others]}})
+    assert page.locator("#rows-table tbody tr").first.locator(".reason").count() == 0
+    page.locator("#rows-table .chip.more").first.hover()
+    assert first["reasons"][2]["text"] in page.locator("#tip").text_content()
+
+
 def parsed(line):
     """The parameters the command itself reads from a line."""
     import typer
@@ -623,8 +643,9 @@ def test_hostile_text_is_text(show, summary):
     words = shlex.split(page.locator("#shell-text").text_content().replace("\\\n", " "))
     assert words[-1] == f"{HOSTILE}-chosen.locus"
     compile(page.locator("#python-text").text_content(), "report", "exec")
-    page.locator("#rows-table .chip").first.hover()
-    assert HOSTILE in page.locator("#tip").text_content()
+    page.locator("#rows-table .chip").nth(2).hover()
+    assert f"({HOSTILE})" in page.locator("#tip").text_content()
+    assert page.locator("#rows-table .reason").first.text_content() == f"{HOSTILE}."
 
 
 def bare(summary):

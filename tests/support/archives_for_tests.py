@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
 from locuscore import KNNGamma, Locus, Scorer, engines
+from locuscore._shared.boosting import BoostedTrees
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
-from locuscore.engines._boosting import BoostedTrees
 
 FEW = BoostedTrees(max_iter=3)
 BAGGED = Bagged(Scale(FEW), n_draws=2)

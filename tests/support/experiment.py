@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from helpers import assert_binomial
 from locuscore import KNNGamma, Locus
-from locuscore._laws.calibration import calibrated_level, smallest_alpha
+from locuscore._laws.calibration import calibrated_level, conformal_rank, smallest_alpha
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 
 POOL = 40_000
@@ -90,10 +91,14 @@ def make_pool(case, loss, rng, size=POOL):
         lambda X: X[:, 0], engine=engine, gamma=gamma, support=support, signals="x", random_state=0
     ).fit_losses(S, generate(rng, S))
     S = rng.uniform(size=(size, 2))
-    z = generate(rng, S)
+    return pool_of(locus, S, generate(rng, S))
+
+
+def pool_of(locus, S, z):
+    """Rows that had no part in the fit, with their tails."""
     tail = [
         locus.loss_dist(S[start : start + BLOCK]).tail(z[start : start + BLOCK])
-        for start in range(0, size, BLOCK)
+        for start in range(0, len(z), BLOCK)
     ]
     return Pool(locus, S, z, np.concatenate(tail))
 
@@ -133,6 +138,14 @@ class Outcome:
         assert self.covered[self.tail >= self.level].all()
         rounding = 1e-12 * self.level
         assert not self.covered[self.tail < self.level - rounding].any()
+
+
+def check_theorem(outcome, n, alpha):
+    """Theorem 1 from both sides, by exact tests."""
+    probability = conformal_rank(n, alpha) / (n + 1)
+    above = outcome.tail > outcome.level
+    assert_binomial(above.sum(), len(above), probability, "greater")
+    assert_binomial(outcome.covered.sum(), len(above), probability, "less")
 
 
 def run(pool, n, alpha):

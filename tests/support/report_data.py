@@ -145,7 +145,13 @@ def table(rows: Rows, colour: np.ndarray) -> dict[str, Any]:
         reasons = [
             {"name": "spread", "value": float(rows.scale[i]), "factor": ratio**0.7},
             {"name": "carat", "value": round(rows.scale[i] / 200, 2), "factor": ratio**0.2},
-            {"name": "colour", "value": str(colour[i]), "factor": ratio**-0.1},
+            {
+                "name": "second opinion",
+                "value": None,
+                "factor": ratio**-0.1,
+                "text": f"a second model expects {rows.scale[i]:,.0f}, g says 7,000",
+            },
+            {"name": "colour", "value": str(colour[i]), "factor": ratio**-0.01},
         ]
         return {"row": str(i), "values": values, "reasons": reasons}
 

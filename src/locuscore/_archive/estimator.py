@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,9 @@ from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types, skops_b
 from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
+from locuscore._inputs.opinion import Opinion
 from locuscore._inputs.schema import Schema
-from locuscore._inputs.signals import Signals
+from locuscore._inputs.signals import Signals, chosen_parts
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
@@ -68,18 +69,20 @@ class _AbsentLoss:
 
 
 def given_signals(signals: Any, given: Any) -> Signals:
-    """Return the map from rows to floats; a function of the caller's own must be given."""
-    encoders = (signals.encoder, signals.output_encoder) if isinstance(signals, Signals) else (0, 0)
-    if not all(isinstance(encoder, Encoder | None) for encoder in encoders):
-        raise ArchiveError("its signals are no encoders of rows.")
-    if signals.encoder is not None:
+    """Return the map from rows to floats; functions of the caller's own must be given."""
+    parts = (signals.encoder, signals.output_encoder) if isinstance(signals, Signals) else (0, 0)
+    is_map = all(isinstance(part, Encoder | None) for part in parts)
+    if not is_map or not isinstance(signals.opinion, Opinion | None):
+        raise ArchiveError("its signals are no map of rows to numbers.")
+    if not signals.needs_functions:
         return signals
-    if given is None:
+    functions = () if given is None else chosen_parts(given)[1]
+    if not functions:
         raise ArchiveError(
-            "its signals are a function of your own, which an archive cannot hold; pass it to "
-            "Scorer.load(path, signals=...)."
+            "its signals hold a function of your own, which an archive cannot hold; pass it, or "
+            "the list of several in their order, to Scorer.load(path, signals=...)."
         )
-    return Signals(function=given)
+    return replace(signals, functions=functions)
 
 
 def encode_predictor(predictor: Any, writer: Writer) -> Any:

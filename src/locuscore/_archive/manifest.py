@@ -18,6 +18,7 @@ IN_THE_MANIFEST = {
     "rows": str,
     "features": list,
 }
+LATER = {"signals": str}  # absent from older archives
 IN_A_FEATURE = {"name": str, "type": str}
 IN_KEPT_ROWS = {"digests": int, "probe_rows": int, "note": str}  # absent from older archives
 
@@ -51,6 +52,7 @@ def inspect_archive(path: str | Path, *, key: bytes | None = None) -> dict[str, 
 def check_manifest(manifest: Mapping[str, Any]) -> None:
     """Raise unless a manifest has what `Scorer.save` puts into it."""
     _check_parts(manifest, IN_THE_MANIFEST)
+    _check_parts(manifest, {name: kind for name, kind in LATER.items() if name in manifest})
     for feature in manifest["features"]:
         _check_parts(feature, IN_A_FEATURE)
     if manifest.get("kept_rows") is not None:

@@ -21,7 +21,8 @@ from locuscore._shared.optional import require
 # Classes of which an object may be made and filled with attributes. Each must be safe with any
 # attributes, or have a check in `fitted_models`.
 _OBJECTS = {
-    "locuscore.engines._boosting": "BoostedTrees",
+    "locuscore._shared.boosting": "BoostedClasses BoostedTrees",
+    "locuscore.engines._boosting": "BoostedTrees",  # in archives of 0.1.0
     "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
     "sklearn._loss.loss": "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss "
     "HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss "

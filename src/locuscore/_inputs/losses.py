@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._laws.distribution import Support
+from locuscore._laws.signed_errors import ErrorLoss
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import holds_text
 
@@ -33,6 +34,7 @@ class Loss:
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     n_classes: int | None = field(default=None, repr=False)
     is_default: bool = field(default=False, repr=False)  # the user has chosen no loss
+    of_error: ErrorLoss | None = field(default=None, repr=False)  # where y - g(x) is all it reads
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -44,7 +46,13 @@ def pinball(level: float) -> Loss:
         raise ValueError(
             f"the level of a pinball loss lies strictly between 0 and 1; got {level!r}."
         )
-    return Loss(f"pinball({level})", partial(_pinball, level=level), _NON_NEGATIVE, "numbers")
+    return Loss(
+        f"pinball({level})",
+        partial(_pinball, level=level),
+        _NON_NEGATIVE,
+        "numbers",
+        of_error=ErrorLoss(above=level, below=1.0 - level),
+    )
 
 
 def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
@@ -135,8 +143,8 @@ _NON_NEGATIVE = Support(low=0.0)
 _NAMED = {
     loss.name: loss
     for loss in (
-        Loss("absolute", _absolute, _NON_NEGATIVE, "numbers"),
-        Loss("squared", _squared, _NON_NEGATIVE, "numbers"),
+        Loss("absolute", _absolute, _NON_NEGATIVE, "numbers", of_error=ErrorLoss()),
+        Loss("squared", _squared, _NON_NEGATIVE, "numbers", of_error=ErrorLoss(power=2)),
         Loss("zero_one", _zero_one, finite_support([0.0, 1.0]), "labels"),
         Loss("log", _log, _NON_NEGATIVE, "probabilities"),
         Loss("brier", _brier, Support(0.0, 2.0), "probabilities"),

@@ -1,16 +1,19 @@
 """What g said about some rows, asked once; losses, signals and scores all read it from here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.losses import Loss
 from locuscore._inputs.members import has_members, mean_and_spread
 from locuscore._inputs.predictor import call, class_codes, classes_of, is_classifier, raw_output
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import (
+    BadRowsError,
     check_losses,
     check_numeric,
     check_same_order,
@@ -138,6 +141,32 @@ def own_signals(outputs: Outputs) -> np.ndarray:
     return columns if outputs.spread is None else np.hstack([columns, outputs.spread])
 
 
+def said_by_predictor(outputs: Outputs, encoder: Encoder) -> FloatArray:
+    """Return the columns of `own_signals` as floats; a number must be one."""
+    values = encoder.transform(own_signals(outputs))
+    # Text that fit has not seen becomes NaN, which engines take.
+    if not encoder.codes_:
+        _check_finite(values)
+    return values
+
+
+def check_stored(outputs: Outputs) -> None:
+    """Raise where predictions that are a column of X are missing."""
+    answers = outputs.predictions
+    if answers.dtype.kind == "f":
+        _check_finite(answers.reshape(len(answers), -1))
+
+
+def _check_finite(values: FloatArray) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad):
+        raise BadRowsError(
+            f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
+            bad,
+            "such a prediction has no loss to bound. Leave those rows out.",
+        )
+
+
 def own_signal_names(predictor: Any, width: int) -> list[str]:
     """A name for each of the columns of `own_signals`."""
     if hasattr(predictor, "predict_proba"):
@@ -172,12 +201,7 @@ def realised_losses(loss: Loss, outputs: Outputs, y: ArrayLike | None) -> FloatA
         codes = class_codes(targets, classes_of(outputs.predictor))
         return check_losses(loss(codes, probabilities), n)
     output = outputs.predictions
-    if loss.reads == "numbers":
-        targets = check_numeric(targets, "y")
-        output = check_numeric(output, "the predictor's output")
-    if loss.reads == "codes":
-        classes = _cost_classes(loss, outputs.predictor)
-        targets, output = class_codes(targets, classes), class_codes(output, classes)
+    targets, output = _as_read(loss, outputs.predictor, targets, output)
     if loss.reads != "anything" and not targets.shape == output.shape == (n,):
         raise ValueError(
             f"y has shape {targets.shape}, and the predictor returned shape {output.shape}; the "
@@ -185,6 +209,25 @@ def realised_losses(loss: Loss, outputs: Outputs, y: ArrayLike | None) -> FloatA
             "your own, such as lambda y, g: np.abs(y - g).max(axis=1)."
         )
     return check_losses(loss(targets, output), n)
+
+
+def loss_of_pairs(loss: Loss, predictor: Any, labels: Sequence[Any]) -> FloatArray:
+    """Return the loss of each true label (rows) and answer of g (columns)."""
+    n = len(labels)
+    pairs = np.repeat(as_array(labels), n), np.tile(as_array(labels), n)
+    return check_losses(loss(*_as_read(loss, predictor, *pairs)), n * n).reshape(n, n)
+
+
+def _as_read(
+    loss: Loss, predictor: Any, targets: np.ndarray, output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Targets and answers as numbers, class codes or as they are: what the loss reads."""
+    if loss.reads == "numbers":
+        return check_numeric(targets, "y"), check_numeric(output, "the predictor's output")
+    if loss.reads == "codes":
+        classes = cost_classes(loss, predictor)
+        return class_codes(targets, classes), class_codes(output, classes)
+    return targets, output
 
 
 def _check_loss_fits(loss: Loss, predictor: Any) -> None:
@@ -198,7 +241,7 @@ def _check_loss_fits(loss: Loss, predictor: Any) -> None:
         )
 
 
-def _cost_classes(loss: Loss, predictor: Any) -> Any:
+def cost_classes(loss: Loss, predictor: Any) -> Any:
     """Return the classes that the rows and columns of a cost matrix stand for."""
     classes = classes_of(predictor) if loss.classes is None else loss.classes
     if classes is not None and len(classes) != loss.n_classes:

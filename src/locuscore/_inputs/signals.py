@@ -1,75 +1,96 @@
-"""The float matrix an engine sees: encoded x, and what the predictor says of each row."""
+"""The float matrix an engine sees: encoded x, what the predictor says, a second opinion on it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.outputs import Outputs, own_signal_names, own_signals
+from locuscore._inputs.opinion import Labelled, Opinion, fit_opinion
+from locuscore._inputs.outputs import (
+    Outputs,
+    check_stored,
+    own_signal_names,
+    own_signals,
+    said_by_predictor,
+)
+from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.unseen import count_categories
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.frames import column_names, n_rows
 from locuscore._shared.kept import Kept
 
 MOST_ROWS_AT_ONCE = 65_536
-SignalChoice = Literal["all", "x"] | Callable[[Rows], Any]
+PARTS = ("x", "predictor", "opinion")
+SignalPart = Literal["all", "x", "predictor", "opinion"] | Callable[[Rows], Any]
+SignalChoice = SignalPart | Sequence[SignalPart]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signals:
     """A fitted map from rows, and what g says of them, to floats.
 
-    `encoder` turns x into floats, unless the user's own `function` does. `output_encoder` turns
-    what g says into floats, text by codes learned on D1; it is None where only x is used.
+    Its columns stand in this order: x, turned into floats by `encoder`; what g says, text in it by
+    codes that `output_encoder` learned on D1; the outputs of the user's own `functions` of X; and a
+    second `opinion`. Each is left out where it is None or empty.
     """
 
     # A function cannot be kept; it is given again.
-    ARCHIVE = Kept("Signals", fields=("encoder", "output_encoder"))
+    ARCHIVE = Kept(
+        "Signals",
+        fields=("encoder", "output_encoder", "opinion"),
+        single=("own_width", "function_width"),
+        later=("opinion", "own_width", "function_width"),
+        holds=(Opinion,),
+    )
 
     encoder: Encoder | None = None
-    function: Callable[[Rows], Any] | None = None
     output_encoder: Encoder | None = None
+    opinion: Opinion | None = None
+    functions: tuple[Callable[[Rows], Any], ...] = ()
+    # How many columns hold what g says, and the functions' outputs; earlier archives do not count.
+    own_width: int = 0
+    function_width: int = 0
+
+    @property
+    def needs_functions(self) -> bool:
+        """Whether there is nothing to be had without the user's functions."""
+        return self.function_width > 0 or (self.encoder is None and self.output_encoder is None)
 
     def __call__(self, outputs: Outputs) -> FloatArray:
-        values = self._of_rows(outputs.X)
-        if self.output_encoder is None:
+        values = self.without_opinion(outputs)
+        if self.opinion is None:
             return values
-        return np.hstack([values, self._of_outputs(outputs, self.output_encoder)])
+        return np.hstack([values, self.opinion(values, outputs)])
 
-    def _of_rows(self, X: Rows) -> FloatArray:
-        embed = self.function if self.encoder is None else self.encoder.transform
-        values = np.asarray(X if embed is None else embed(X), dtype=np.float64)
-        if values.ndim != 2 or len(values) != n_rows(X):
-            raise ValueError(
-                f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
-                f"got {values.shape}."
-            )
-        infinite = np.isinf(values)
-        if infinite.any():
-            names = column_names(X) if values.shape[1] == X.shape[1] else range(values.shape[1])
-            columns = [names[j] for j in np.flatnonzero(infinite.any(axis=0))]
-            raise BadRowsError(
-                f"infinity in the columns {columns}",
-                np.flatnonzero(infinite.any(axis=1)),
-                "engines need finite or missing values. Replace it, for instance by NaN.",
-            )
-        return values
+    def without_opinion(self, outputs: Outputs) -> FloatArray:
+        """All columns but those of the second opinion, which sees them."""
+        return np.hstack(self._parts(outputs))
 
-    def _of_outputs(self, outputs: Outputs, encoder: Encoder) -> FloatArray:
-        values = encoder.transform(own_signals(outputs))
-        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-        # Text that fit has not seen becomes NaN, which engines take; a number must be one.
-        if len(bad) and not encoder.codes_:
-            raise BadRowsError(
-                f"the predictor returned NaN or infinity for {len(bad)} rows out of {len(values)}",
-                bad,
-                "such a prediction has no loss to bound. Leave those rows out.",
-            )
-        return values
+    def as_of_new_rows(self, S: FloatArray, outputs: Outputs) -> FloatArray:
+        """What new rows with the signals of these rows of D1 have: the opinion of all models."""
+        if self.opinion is None:
+            return S
+        values = S[:, : -self.opinion.part.WIDTH]
+        return np.hstack([values, self.opinion(values, outputs)])
+
+    def _parts(self, outputs: Outputs) -> list[FloatArray]:
+        X, parts = outputs.X, []
+        if self.encoder is not None:
+            parts.append(_checked(self.encoder.transform(X), X))
+        if isinstance(outputs.predictor, PredictionColumn):
+            check_stored(outputs)
+        if self.output_encoder is not None:
+            parts.append(said_by_predictor(outputs, self.output_encoder))
+        return parts + [_checked(function(X), X) for function in self.functions]
+
+    @property
+    def error_column(self) -> int | None:
+        """Position from the end of the error that the opinion expects; None without it."""
+        return None if self.opinion is None else self.opinion.error_column
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
@@ -85,28 +106,122 @@ class Signals:
 
     def outputs(self, predictor: Any, X: Rows) -> Outputs:
         """Rows to ask the predictor about, for these signals or for losses."""
-        return Outputs.of(predictor, X, for_signals=self.output_encoder is not None)
+        is_asked = self.output_encoder is not None or self.opinion is not None
+        return Outputs.of(predictor, X, for_signals=is_asked)
+
+    def players(self, width: int) -> IntArray:
+        """What each of so many columns belongs to: itself, or the opinion, whose columns are one.
+
+        A correction of one row with the size of another row's correction would mean nothing.
+        """
+        return np.minimum(np.arange(width), width - max(self._opinion_width, 1))
 
     def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
-        """A name for each of so many signals, given those of the columns of X."""
-        if self.encoder is None:
-            return [f"signal {j}" for j in range(width)]
-        if self.output_encoder is None:
-            return features
-        return features + own_signal_names(predictor, width - len(features))
+        """A name for each of the `players`, given those of the columns of X."""
+        x = [] if self.encoder is None else features
+        rest = width - len(x) - self._opinion_width
+        n_own = 0 if self.output_encoder is None else rest - self.function_width
+        own = own_signal_names(predictor, n_own)
+        opinion = [] if self.opinion is None else ["second opinion"]
+        return [*x, *own, *(f"signal {j}" for j in range(rest - n_own)), *opinion]
+
+    def words(self, S: FloatArray, outputs: Outputs) -> Sequence[str | None]:
+        """What the second opinion says of each row, in one clause; None without it."""
+        if self.opinion is None:
+            return [None] * len(S)
+        return self.opinion.part.words(S[:, -self._opinion_width :], outputs)
+
+    def summary(self, n_features: int) -> str:
+        """What the columns are, and how many, in words."""
+        parts: list[tuple[str, int]] = []
+        if self.encoder is not None:
+            parts.append(("x", n_features))
+        if self.output_encoder is not None:
+            parts.append(("what the predictor says", self.own_width))
+        if self.needs_functions:
+            parts.append(("your own functions of X", self.function_width))
+        if self.opinion is not None:
+            parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self._opinion_width))
+        units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
+        return ", ".join(
+            f"{name} ({width:,}{unit})" if width else name
+            for (name, width), unit in zip(parts, units, strict=True)
+        )
+
+    @property
+    def _opinion_width(self) -> int:
+        return 0 if self.opinion is None else self.opinion.part.WIDTH
 
 
-def fit_signals(choice: SignalChoice, outputs: Outputs) -> Signals:
-    """Learn the encoding of rows and of what g says about them, on D1.
+def fit_signals(
+    choice: SignalChoice, outputs: Outputs, labels: Labelled, seed: int
+) -> tuple[Signals, FloatArray]:
+    """Learn the signals on D1; returns them with those of D1, where the opinion is out of fold.
 
-    ``"all"``: encoded x and what g says about it; ``"x"``: encoded x alone, as in the paper; a
-    function of X: its output alone, for instance the last hidden layer of a network.
+    ``"x"`` is encoded x, alone as in the paper; ``"predictor"`` is what g says about it,
+    ``"opinion"`` a second opinion on it, and ``"all"`` all three. A function of X, for instance the
+    last hidden layer of a network, gives columns of its own. A list has the columns of each.
     """
-    if callable(choice):
-        return Signals(function=choice)
-    if choice not in ("all", "x"):
-        raise ValueError(f"signals must be 'all', 'x' or a function of X; got {choice!r}.")
-    encoder = Encoder().fit(outputs.X)
-    if choice == "x" or outputs.predictor is None:
-        return Signals(encoder)
-    return Signals(encoder, output_encoder=Encoder().fit(own_signals(outputs)))
+    names, functions = chosen_parts(choice)
+    encoder = Encoder().fit(outputs.X) if "x" in names else None
+    # Predictions that are a column of X are among its signals already.
+    is_in_x = isinstance(outputs.predictor, PredictionColumn) and encoder is not None
+    own = None
+    if outputs.predictor is not None and not is_in_x and asks_predictor(choice):
+        own = Encoder().fit(own_signals(outputs))
+    shown, hidden = (own, None) if "predictor" in names else (None, own)
+    signals = Signals(encoder, shown, None, functions)
+    parts = signals._parts(outputs)
+    widths = [part.shape[1] for part in parts]
+    first = len(parts) - len(functions)
+    own_width = 0 if shown is None else widths[first - 1]
+    signals = replace(signals, own_width=own_width, function_width=sum(widths[first:]))
+    S = np.hstack(parts)
+    if "opinion" not in names:
+        return signals, S
+    opinion, columns = fit_opinion(S, outputs, labels, hidden, seed)
+    return replace(signals, opinion=opinion), np.hstack([S, columns])
+
+
+def asks_predictor(choice: SignalChoice) -> bool:
+    """Whether the signals hold what g says, or an opinion that sees it."""
+    return bool(chosen_parts(choice)[0] & {"predictor", "opinion"})
+
+
+def chosen_parts(choice: SignalChoice) -> tuple[set[str], tuple[Callable[[Rows], Any], ...]]:
+    """Return the named parts of a choice, and its functions."""
+    several = choice if isinstance(choice, Sequence) and not isinstance(choice, str) else [choice]
+    for part in several:
+        if not callable(part) and not (isinstance(part, str) and part in ("all", *PARTS)):
+            raise ValueError(
+                "signals must be 'all', 'x', 'predictor', 'opinion', a function of X, or a list of "
+                f"these; got {part!r}."
+            )
+    names: set[str] = {part for part in several if isinstance(part, str)}
+    functions = tuple(part for part in several if callable(part))
+    if not names - {"opinion"} and not functions:
+        raise ValueError(
+            "signals must hold more than a second opinion, which is one on something: for "
+            f"instance ['x', 'opinion']; got {choice!r}."
+        )
+    return set(PARTS) if "all" in names else names, functions
+
+
+def _checked(values: Any, X: Rows) -> FloatArray:
+    """Return columns as finite or missing floats, one row per row of X."""
+    S = np.asarray(values, dtype=np.float64)
+    if S.ndim != 2 or len(S) != n_rows(X):
+        raise ValueError(
+            f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
+            f"got {S.shape}."
+        )
+    infinite = np.isinf(S)
+    if infinite.any():
+        names = column_names(X) if S.shape[1] == X.shape[1] else range(S.shape[1])
+        columns = [names[j] for j in np.flatnonzero(infinite.any(axis=0))]
+        raise BadRowsError(
+            f"infinity in the columns {columns}",
+            np.flatnonzero(infinite.any(axis=1)),
+            "engines need finite or missing values. Replace it, for instance by NaN.",
+        )
+    return S

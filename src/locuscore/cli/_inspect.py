@@ -47,6 +47,7 @@ def _entries(facts: Mapping[str, Any]) -> dict[str, str]:
         "file": f"{facts['archive']} ({size_text(facts['bytes'])})",
         "loss": facts["loss"],
         "engine": facts["engine"],
+        **({"signals": facts["signals"]} if "signals" in facts else {}),
         "predictor": facts["predictor"],
         "calibration": f"{facts['n_calibration']:,} rows",
         "gives": ", ".join(map(str, facts["columns"])),

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, LossEngine
 from locuscore._shared.checks import check_methods
 from locuscore._shared.kept import Kept
@@ -61,17 +62,17 @@ class Ensemble(BaseEstimator):
     cv: int = 5
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
-        """Find the weights, then fit every member on all rows."""
+    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
+        """Find the weights, then fit every member on all rows; errors are told who takes them."""
         members = _check_members(self.engines)
         given = _check_weights(self.weights, len(members))
         fold_seed, *seeds = spawn_seeds(self.random_state, 1 + len(members))
         ready = [seeded(engine, seed) for engine, seed in zip(members, seeds, strict=True)]
         if given is None:
-            self.weights_ = _stacked_weights(ready, S, z, self.cv, fold_seed)
+            self.weights_ = _stacked_weights(ready, S, z, self.cv, fold_seed, errors)
         else:
             self.weights_ = given
-        self.engines_ = [engine.fit(S, z) for engine in ready]
+        self.engines_ = [fit_engine(engine, S, z, errors) for engine in ready]
         return self
 
     def predict_draws(self, S: FloatArray) -> WeightedDraws:
@@ -109,13 +110,18 @@ def _check_weights(weights: Any, n_members: int) -> FloatArray | None:
 
 
 def _stacked_weights(
-    engines: list[Any], S: FloatArray, z: FloatArray, cv: int, seed: int
+    engines: list[Any],
+    S: FloatArray,
+    z: FloatArray,
+    cv: int,
+    seed: int,
+    errors: SignedErrors | None,
 ) -> FloatArray:
     """Weights on the simplex with the smallest CRPS of the mixture, out of fold."""
     if len(z) < FEWEST_ROWS:
         return np.full(len(engines), 1.0 / len(engines))
     total = np.zeros((len(engines), len(engines)))
-    by_engine = [fold_laws(engine, S, z, cv, seed) for engine in engines]
+    by_engine = [fold_laws(engine, S, z, cv, seed, errors) for engine in engines]
     for folds in zip(*by_engine, strict=True):
         rows = folds[0].rows
         total += _crps_matrix([fold.law for fold in folds], z[rows])

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from locuscore._laws.distribution import LossDistribution
+from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, IntArray
 
 MOST_ROWS = 1_000
@@ -23,7 +24,14 @@ class Fold:
     law: Law
 
 
-def fold_laws(engine: Any, S: FloatArray, z: FloatArray, cv: int, seed: int) -> Iterable[Fold]:
+def fold_laws(
+    engine: Any,
+    S: FloatArray,
+    z: FloatArray,
+    cv: int,
+    seed: int,
+    errors: SignedErrors | None = None,
+) -> Iterable[Fold]:
     """Yield the folds of an engine; the same seed gives the same rows to every engine.
 
     Laws are given for at most `MOST_ROWS` evenly spaced rows of each fold: enough to compare by.
@@ -31,11 +39,14 @@ def fold_laws(engine: Any, S: FloatArray, z: FloatArray, cv: int, seed: int) -> 
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds; got {cv}.")
     folds = KFold(min(cv, len(z)), shuffle=True, random_state=seed)
-    return _laws(engine, S, z, folds)
+    return _laws(engine, S, z, folds, errors)
 
 
-def _laws(engine: Any, S: FloatArray, z: FloatArray, folds: KFold) -> Iterator[Fold]:
+def _laws(
+    engine: Any, S: FloatArray, z: FloatArray, folds: KFold, errors: SignedErrors | None
+) -> Iterator[Fold]:
     for kept, out in folds.split(S):
-        fitted = clone(engine, safe=False).fit(S[kept], z[kept])
+        told = None if errors is None else errors.take(kept)
+        fitted = fit_engine(clone(engine, safe=False), S[kept], z[kept], told)
         rows = out[:: -(-len(out) // MOST_ROWS)]
         yield Fold(rows, Law(fitted.predict_draws(S[rows])))

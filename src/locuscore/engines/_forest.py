@@ -10,11 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils.validation import check_is_fitted
 
+from locuscore._laws.signed_errors import ErrorLoss, SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
+from locuscore.engines._shared_shape import SharedShape, out_of_bag
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
@@ -24,14 +26,24 @@ N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 @dataclass(eq=False, repr=False)
 class Forest(BaseEstimator):
-    """Leaf samples of a random forest grown on the ranks of the losses; several trees per draw.
+    """Leaf samples of a random forest grown on the losses and their ranks; several trees per draw.
 
     Each leaf keeps `n_points` order statistics of the losses of all rows of D1 that fall into it.
     So every draw is a step distribution with equal weights, and the average over draws does not
     depend on how the trees are divided among the draws. Beyond a row's largest point the
-    distribution falls off like a power with the row's own scale. Because the trees are grown on
-    ranks, splits depend neither on outliers nor on the unit of the loss. Missing values are
-    accepted.
+    distribution falls off like a power with the row's own scale. Trees are grown on two targets of
+    equal variance: the ranks of the losses, so that outliers do not decide every split, and the
+    losses themselves, so that heavy tails are told apart. Missing values are accepted.
+
+    A leaf of few rows knows little of the shape of its losses. Some of a row's points are therefore
+    those of one shape, of all rows of D1, times the mean loss that the trees expect of the row: a
+    share of ``100 / (100 + n)``, so half of them with 100 rows in D1, and none from 1,500 on.
+
+    Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
+    statistics of what the second opinion did not expect of them. A new row adds what it expects
+    itself, and the loss of the sum is a further point of its distribution: half of the points are
+    losses seen in the leaf, half are made in this way. They are sharper where the predictor is
+    biased.
 
     A draw pools the points of consecutive trees. With one tree per draw, a distribution of 8 points
     has only 9 values of survival, so the calibration tails of a gamma-envelope tie. Coverage is
@@ -64,9 +76,10 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=("forest_", "table_row_", "table_"),
-        single=("smallest_", "n_draws_"),
-        later=("n_draws_",),
+        fields=("forest_", "table_row_", "table_", "error_table_", "error_loss_", "shape_"),
+        single=("smallest_", "n_draws_", "error_column_"),
+        later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_"),
+        holds=(ErrorLoss, SharedShape),
     )
 
     n_trees: int = 100
@@ -79,28 +92,33 @@ class Forest(BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
-        """Grow the trees on the ranks of z, then fill their leaves with the losses themselves."""
+    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
+        """Grow the trees, then fill their leaves with the losses."""
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
         self.n_draws_ = self._count_draws()
-        self.forest_ = self._grown(S, rankdata(z) / len(z))
+        self.forest_ = self._grown(S, z)
         # All rows fill the leaves, also those that a tree was not grown on.
         leaves = self._leaves(S)
-        # Sorted once: a stable sort by leaf then leaves the losses of each leaf in order.
-        ascending = np.argsort(z, kind="stable")
-        tables, first_row = [], 0
         # One table holds the points of all trees, so that predicting is one lookup.
         self.table_row_ = []  # per tree: node number -> row of the table
+        first_row = 0
         for tree, leaf in zip(self.forest_.estimators_, leaves.T, strict=True):
-            nodes, table = _leaf_points(leaf[ascending], z[ascending], self.n_points)
+            nodes = np.unique(leaf)
             row = np.zeros(tree.tree_.node_count, dtype=np.int32)
             row[nodes] = first_row + np.arange(len(nodes))
             self.table_row_.append(row)
-            tables.append(table)
             first_row += len(nodes)
-        self.table_ = np.vstack(tables)
+        self.shape_ = SharedShape.learned(self.forest_, S, leaves, z, self.n_points)
+        n_points = self.n_points - (0 if self.shape_ is None else self.shape_.per_tree)
+        if errors is not None:
+            n_points = -(-n_points // 2)
+        self.table_ = _leaf_points(leaves, z, n_points)
         self.smallest_ = smallest_scale(z)
+        self.error_table_ = self.error_loss_ = self.error_column_ = None
+        if errors is not None:
+            self.error_table_ = _leaf_points(leaves, errors.unexpected(S), n_points)
+            self.error_loss_, self.error_column_ = errors.loss, errors.column
         return self
 
     def predict_draws(self, S: FloatArray) -> StepDraws:
@@ -111,12 +129,30 @@ class Forest(BaseEstimator):
             leaf[:] = row[leaf]
         if len(self.table_) < self.n_trees:  # a row would take more memory than the table
             raise ValueError("Forest has fewer leaves than trees.")
-        points = self.table_[leaves]
+        points = self._points(S, leaves)
         flat = points.reshape(len(points), -1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
         # An archive written before trees were pooled has one per draw.
         n_draws = getattr(self, "n_draws_", self.n_trees)
         return StepDraws(points.reshape(len(points), n_draws, -1), flat.max(axis=1), scale)
+
+    def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
+        """Points of each row and tree, given rows of the tables, (n, trees, points)."""
+        points = [self.table_[leaves]]
+        errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
+        if errors is not None:
+            # Of an archive: any other shape or kind would multiply the memory that a row takes.
+            column, width = self.error_column_, S.shape[1]
+            has_place = type(column) is int and -width <= column < width
+            fits = has_place and np.shape(errors) == self.table_.shape
+            if not fits or not isinstance(loss, ErrorLoss):
+                raise ValueError("Forest expects errors in other leaves than it has.")
+            expected = S[:, column, None, None]
+            points.append(loss(expected + errors[leaves]))
+        shape = getattr(self, "shape_", None)
+        if shape is not None:
+            points.append(shape.points(leaves))
+        return points[0] if len(points) == 1 else np.concatenate(points, axis=2)
 
     def _count_draws(self) -> int:
         if self.n_draws is None:
@@ -129,9 +165,10 @@ class Forest(BaseEstimator):
             )
         return self.n_draws
 
-    def _grown(self, S: FloatArray, ranks: FloatArray) -> RandomForestRegressor:
+    def _grown(self, S: FloatArray, z: FloatArray) -> RandomForestRegressor:
         """Grow the trees; without `max_samples`, the first trees of each choice decide."""
-        n = len(ranks)
+        n, ranks = len(z), rankdata(z) / len(z)
+        targets = np.column_stack([ranks, _with_variance_of(ranks, z)])
         seed = spawn_seeds(self.random_state, 1)[0]
         if self.max_samples is None:
             powers = {round(n**power) for power in ROWS_PER_TREE}
@@ -150,15 +187,15 @@ class Forest(BaseEstimator):
             for n_rows in choices
         ]
         if len(forests) == 1:
-            return forests[0].fit(S, ranks)
+            return forests[0].fit(S, targets)
         rows, n_first = _as_float32(S), min(N_FIRST_TREES, self.n_trees)
         for forest in forests:
             # A warm start keeps these trees when the best forest grows the rest of its own.
-            forest.set_params(n_estimators=n_first, warm_start=True).fit(S, ranks)
+            forest.set_params(n_estimators=n_first, warm_start=True).fit(S, targets)
         errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
         best = forests[int(np.argmin(np.round(errors, 12)))]  # the cheapest of equals
         if self.n_trees > n_first:
-            best.set_params(n_estimators=self.n_trees).fit(S, ranks)
+            best.set_params(n_estimators=self.n_trees).fit(S, targets)
         return best.set_params(warm_start=False)
 
     def _leaves(self, S: FloatArray) -> IntArray:
@@ -179,6 +216,13 @@ class Forest(BaseEstimator):
         return leaves
 
 
+def _with_variance_of(ranks: FloatArray, z: FloatArray) -> FloatArray:
+    """Losses on the scale of their ranks; equal losses have none."""
+    unit = float(np.max(np.abs(z))) or 1.0  # squares of very large losses would overflow
+    spread = float(np.std(z / unit))
+    return z / unit * (np.std(ranks) / spread) if spread else np.zeros_like(z)
+
+
 def _as_float32(S: FloatArray) -> Any:
     # Trees of scikit-learn read float32. A value beyond its range becomes infinite and goes right.
     with np.errstate(over="ignore"):
@@ -190,21 +234,9 @@ def _out_of_bag_error(
 ) -> float:
     """Mean squared error that `n_trees` such trees would make on new rows.
 
-    A row is predicted by the trees that were grown without it, from the other rows of its leaf.
     The error of a mean of k trees with variance v is v / k above that of infinitely many.
     """
-    # Welford's running mean and variance: the predictions of all trees need not be kept.
-    n, mean, spread = np.zeros((3, len(ranks)))
-    for tree, grown_on in zip(forest.estimators_, forest.estimators_samples_, strict=True):
-        leaf = tree.apply(rows, check_input=False)
-        others_sum = np.bincount(leaf, ranks)[leaf] - ranks
-        others = np.bincount(leaf)[leaf] - 1
-        new = others > 0
-        new[grown_on] = False
-        n[new] += 1
-        step = others_sum[new] / others[new] - mean[new]
-        mean[new] += step / n[new]
-        spread[new] += step**2 * (1 - 1 / n[new])
+    n, mean, spread = out_of_bag(forest, rows, ranks)
     several = n >= 2  # one prediction has no variance
     if not several.any():
         return np.inf
@@ -213,11 +245,16 @@ def _out_of_bag_error(
     return float(np.mean((ranks[several] - mean) ** 2 + variance * (1 / n_trees - 1 / n)))
 
 
-def _leaf_points(leaf: IntArray, z: FloatArray, n_points: int) -> tuple[IntArray, FloatArray]:
-    """For rows in ascending order of z: the occupied leaves, and evenly spaced order statistics."""
-    by_leaf = np.argsort(leaf, kind="stable")
-    nodes, first, count = np.unique(leaf[by_leaf], return_index=True, return_counts=True)
+def _leaf_points(leaves: IntArray, values: FloatArray, n_points: int) -> FloatArray:
+    """Evenly spaced order statistics of the values in each occupied leaf, tree by tree."""
+    # Sorted once: a stable sort by leaf then leaves the values of each leaf in order.
+    ascending = np.argsort(values, kind="stable")
     # Middles of n_points equal parts: each point stands for the same share of the leaf.
     middle = (np.arange(n_points) + 0.5) / n_points
-    position = first[:, None] + (middle * count[:, None]).astype(np.int64)
-    return nodes, z[by_leaf][position]
+    tables = []
+    for leaf in leaves[ascending].T:
+        by_leaf = np.argsort(leaf, kind="stable")
+        _, first, count = np.unique(leaf[by_leaf], return_index=True, return_counts=True)
+        position = first[:, None] + (middle * count[:, None]).astype(np.int64)
+        tables.append(values[ascending][by_leaf][position])
+    return np.vstack(tables)

@@ -9,11 +9,11 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.boosting import BoostedTrees
 from locuscore._shared.checks import one_per_row
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
-from locuscore.engines._boosting import BoostedTrees
 
 
 @dataclass(eq=False, repr=False)

@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.boosting import BoostedTrees
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import GridDraws, smallest_scale
-from locuscore.engines._boosting import BoostedTrees
 
 
 @dataclass(eq=False, repr=False)

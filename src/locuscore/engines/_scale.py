@@ -9,12 +9,12 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray
+from locuscore._shared.boosting import BoostedTrees
 from locuscore._shared.checks import one_per_row
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
 from locuscore.draws._scale import SMALLEST_RELATIVE_SCALE
-from locuscore.engines._boosting import BoostedTrees
 
 
 @dataclass(eq=False, repr=False)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._laws.calibration import calibrated_level
+from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
@@ -61,6 +62,7 @@ def select_engine(
     alpha: float = 0.1,
     max_rows: int = 5_000,
     random_state: Any = None,
+    errors: SignedErrors | None = None,
 ) -> EngineSelection:
     """Compare engines on rows they were not fitted on; the smallest CRPS wins.
 
@@ -77,7 +79,8 @@ def select_engine(
     candidates
         Engines, as a list (named by what they print) or a dict of names.
     S, z
-        Signals and losses of D1.
+        Signals and losses of D1: ``locus.fit_signals_``, where the second opinion is out of fold,
+        and the losses of ``locus.fit_rows_``.
     cv
         Number of folds.
     alpha
@@ -86,6 +89,8 @@ def select_engine(
         Most rows used; beyond it, a random part.
     random_state
         Seed of the part, the folds and the engines.
+    errors
+        Signed errors of D1, for engines that take them; `Locus` passes them to `Auto`.
 
     Examples
     --------
@@ -96,18 +101,18 @@ def select_engine(
     >>> z = S[:, 0] * rng.exponential(size=300)
     >>> result = select_engine([Forest(n_trees=20), Scale()], S, z, random_state=0)
     >>> [record["name"] for record in result.table]
-    ['Scale()', 'Forest(n_trees=20)']
+    ['Forest(n_trees=20)', 'Scale()']
     """
     named = _named(candidates)
     level = float(check_alpha(alpha))
     part_seed, fold_seed, *seeds = spawn_seeds(random_state, 2 + len(named))
     if len(z) > max_rows:
         rows = np.sort(np.random.default_rng(part_seed).permutation(len(z))[:max_rows])
-        S, z = S[rows], z[rows]
+        S, z, errors = S[rows], z[rows], None if errors is None else errors.take(rows)
     records, pairs = [], list(zip(named.items(), seeds, strict=True))
     for (name, engine), seed in tracked(pairs, "comparing engines"):
         start = time.perf_counter()
-        record = {"name": name} | _score(seeded(engine, seed), S, z, cv, level, fold_seed)
+        record = {"name": name} | _score(seeded(engine, seed), S, z, cv, level, fold_seed, errors)
         records.append(record | {"seconds": time.perf_counter() - start})
         if record["error"] is not None:
             warnings.warn(
@@ -156,14 +161,22 @@ class Auto(BaseEstimator):
     max_rows: int = 5_000
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
-        """Select an engine and fit it."""
+    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
+        """Select an engine and fit it; errors are told to engines that take them."""
         seed, engine_seed = spawn_seeds(self.random_state, 2)
         given = _default_candidates() if self.candidates is None else self.candidates
         self.selection_ = select_engine(
-            given, S, z, cv=self.cv, alpha=self.alpha, max_rows=self.max_rows, random_state=seed
+            given,
+            S,
+            z,
+            cv=self.cv,
+            alpha=self.alpha,
+            max_rows=self.max_rows,
+            random_state=seed,
+            errors=errors,
         )
-        self.engine_ = seeded(self.selection_.winner, engine_seed).fit(S, z)
+        winner = seeded(self.selection_.winner, engine_seed)
+        self.engine_ = fit_engine(winner, S, z, errors)
         return self
 
     def predict_draws(self, S: FloatArray) -> LossDraws:
@@ -203,10 +216,16 @@ def _named(candidates: Any) -> dict[str, Any]:
 
 
 def _score(
-    engine: Any, S: FloatArray, z: FloatArray, cv: int, alpha: float, seed: int
+    engine: Any,
+    S: FloatArray,
+    z: FloatArray,
+    cv: int,
+    alpha: float,
+    seed: int,
+    errors: SignedErrors | None,
 ) -> dict[str, Any]:
     """Mean scores of one engine over its folds, with standard errors; or what went wrong."""
-    folds = fold_laws(engine, S, z, cv, seed)
+    folds = fold_laws(engine, S, z, cv, seed, errors)
     try:
         parts = [_fold_scores(fold, z[fold.rows], alpha) for fold in folds]
     except Exception as error:  # whatever an engine of somebody else may raise

@@ -8,10 +8,10 @@ import numpy as np
 from locuscore import FlagRule
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import is_missing
+from locuscore._shared.readable import shortened
 from locuscore._shared.sampling import column_sample
 from locuscore.metrics import share_interval
 from locuscore.report._grid import ALPHAS, Grid
-from locuscore.report._words import shortened
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting
 SHOWN_GROUPS = 30

@@ -10,8 +10,8 @@ from locuscore import RowBlock, RowLaws, Score, Scorer
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import check_losses
 from locuscore._shared.frames import as_array, n_rows
+from locuscore._shared.readable import shortened
 from locuscore.report._grid import ALPHAS
-from locuscore.report._words import shortened
 
 Count = Callable[[FloatArray, FloatArray], None]  # bounds at ALPHAS (n, 99), and losses
 
@@ -106,7 +106,7 @@ def feature_names(scorer: Scorer) -> list[str]:
 
 
 def signal_names(scorer: Scorer, width: int) -> list[str]:
-    """A name for each of so many signals."""
+    """A name for each of so many signals; those of the second opinion have one in common."""
     locus = scorer.locus
     return locus.signals_.names(locus.predictor_, feature_names(scorer), width)
 

@@ -11,8 +11,8 @@ from locuscore import Score, Scorer
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.frames import as_frame, column, column_names, n_rows
+from locuscore._shared.readable import shortened
 from locuscore.report._laws import Block
-from locuscore.report._words import shortened
 
 SHOWN = 25  # rows at either end
 MOST_FEATURES = 40  # columns of the table
@@ -20,14 +20,18 @@ MOST_FEATURES = 40  # columns of the table
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: what orders it, smallest first, its label, its cells and its signals."""
+    """One row: what orders it, smallest first, its label, its cells and its signals.
+
+    `opinion` is what the second opinion says of it, and `read` what calibration reads of it.
+    """
 
     key: tuple[float, float, int]
     label: str
     cells: dict[str, Any]
     features: list[Any]
     signals: FloatArray
-    read: Any = None  # what calibration reads of the row
+    opinion: str | None = None
+    read: Any = None
 
 
 @dataclass
@@ -76,6 +80,7 @@ class Extremes:
         has_predictor = self.scorer.locus.predictor_ is not None
         known = self.scorer.prediction_columns(outputs.mean_of_members) if has_predictor else {}
         predictions = {name: values.tolist() for name, values in known.items()}
+        opinions = self.scorer.locus.signals_.words(source.signals[at], outputs)
         found = []
         for k, i in enumerate(at):
             cells = {name: values[k] for name, values in predictions.items()}
@@ -88,7 +93,8 @@ class Extremes:
             key = (float(keys[i, 0]), float(keys[i, 1]), self.n_seen + int(i))
             entry = None if source.entries is None else source.entries[i]
             signals = source.signals[i].copy()
-            found.append(Entry(key, labels[k], cells, list(features[k]), signals, entry))
+            row = labels[k], cells, list(features[k]), signals, opinions[k], entry
+            found.append(Entry(key, *row))
         return found
 
 

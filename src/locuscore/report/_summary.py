@@ -269,7 +269,8 @@ class Summary:
     def _rows(self) -> dict[str, Any]:
         riskiest, safest = self.extremes.riskiest, self.extremes.safest
         entries, n = [*riskiest, *safest], len(riskiest)
-        room = rows_explained(len(entries[0].signals))
+        names = signal_names(self.scorer, len(entries[0].signals))
+        room = rows_explained(len(names))
         explained = [*range(n)[: (room + 1) // 2], *range(n, len(entries))[: room // 2]]
         attribution = self._attribute([entries[i] for i in explained])
         self._add_probabilities(entries)
@@ -280,9 +281,9 @@ class Summary:
         ]
         if attribution is not None:
             for i, parts in zip(explained, attribution.values, strict=True):
-                rows[i]["reasons"] = self._reasons(entries[i], parts)
+                rows[i]["reasons"] = self._reasons(entries[i], parts, names)
         shown = {"columns": columns, "riskiest": rows[:n], "safest": rows[n:]}
-        return {"rows": shown, "attribution": self._importance(attribution)}
+        return {"rows": shown, "attribution": self._importance(attribution, names)}
 
     def _add_probabilities(self, entries: list[Entry]) -> None:
         """What a reader takes a score for: how likely a loss above tau is at these rows."""
@@ -303,27 +304,24 @@ class Summary:
         read = None if entries[0].read is None else np.array([entry.read for entry in entries])
         return attribute(self.scorer.locus, signals, background, alpha, tau, self._order_seed, read)
 
-    def _reasons(self, entry: Entry, values: FloatArray) -> list[dict[str, Any]]:
-        names = signal_names(self.scorer, len(values))
+    def _reasons(self, entry: Entry, values: FloatArray, names: list[str]) -> list[dict[str, Any]]:
         # Signals begin with the columns of X, unless they are a function.
         known = [] if self.scorer.locus.signals_.encoder is None else entry.features
         cells = [*known, *entry.signals[len(known) :].tolist()]
         order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
-        return [
-            {
-                "name": names[j],
-                "value": cell(cells[j], as_text=not is_number([cells[j]])),
-                "factor": math.exp(values[j]),
-            }
-            for j in order
-            if values[j] != 0
-        ]
+        reasons = []
+        for j in order[values[order] != 0]:
+            value = cell(cells[j], as_text=not is_number([cells[j]]))
+            reason = {"name": names[j], "value": value, "factor": math.exp(values[j])}
+            if entry.opinion is not None and j == len(values) - 1:  # several columns, and the last
+                reason |= {"value": None, "text": entry.opinion}
+            reasons.append(reason)
+        return reasons
 
-    def _importance(self, found: Attribution | None) -> dict[str, Any] | None:
+    def _importance(self, found: Attribution | None, names: list[str]) -> dict[str, Any] | None:
         if found is None:
             return None
         mean = np.abs(found.values).mean(axis=0)
-        names = signal_names(self.scorer, len(mean))
         order = np.argsort(-mean, kind="stable")[:MOST_IMPORTANCE]
         return {
             "method": found.method,

@@ -6,11 +6,11 @@ import numpy as np
 
 from locuscore import FlagRule, Scorer, conformal_rank
 from locuscore._protocols import Calibration, FloatArray
+from locuscore._shared.readable import readable
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
 SMALLEST_P = 1e-15
-MOST_LETTERS = 300  # of a name or a cell
 
 
 def guarantee(scorer: Scorer) -> dict[str, Any]:
@@ -56,12 +56,13 @@ def facts(
     rows["Predictor"] = "none" if locus.predictor_ is None else type(locus.predictor_).__name__
     rows["Loss"] = locus.loss_.name
     rows["Loss model"] = type(locus.engine_).__name__
+    rows["Signals of that model"] = scorer.manifest["signals"]
     if hasattr(locus, "fit_rows_"):
         rows["Rows that model the loss (D1)"] = f"{len(locus.fit_rows_):,}"
     rows["Rows that calibrate (D2)"] = f"{locus.calibration_.n:,}"
     rows["Alphas"] = ", ".join(f"{alpha:g}" for alpha in scorer.alphas)
-    rows["Mean loss"] = f"{mean_loss:,.4g}{unit}"
-    rows["Loss at 50, 90 and 99 %"] = ", ".join(f"{q:,.4g}" for q in quantiles) + unit
+    rows["Mean loss"] = f"{readable(mean_loss)}{unit}"
+    rows["Loss at 50, 90 and 99 %"] = ", ".join(map(readable, quantiles.tolist())) + unit
     if len(sample) < n_rows:
         rows["Rows in pictures and quantiles"] = f"{len(sample):,}, a uniform random sample"
     versions = {k: v for k, v in scorer.manifest["written_by"].items() if k in _SHOWN_VERSIONS}
@@ -159,11 +160,6 @@ def pit_sentence(p_value: float, counts: list[int]) -> str:
     else:
         shape = f"losses are {'larger' if high > low else 'smaller'} than the model expects"
     return f"{text} These are uneven ({p_text(p_value)}): {shape}."
-
-
-def shortened(text: str) -> str:
-    """A name or a cell without its end if it is very long: a page is no place for documents."""
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\u2026"
 
 
 def smallest_p(p_value: float) -> float:

@@ -45,20 +45,22 @@ const driven = (data) => ((data.attribution?.what ?? "the bound").startsWith("th
 const raisesBound = ({ factor: times }) => isNumber(times) && times >= 1;
 
 function reasonWords(reason, what) {
-  const { name, value, factor: times } = reason;
-  const shown = value === null || value === undefined || value === "" ? ""
+  const { name, value, text, factor: times } = reason;
+  const shown = text ? ` (${text})` : value === null || value === undefined || value === "" ? ""
     : ` = ${typeof value === "number" ? number(value, 4) : value}`;
   return `${name}${shown} ${raisesBound(reason) ? "raises" : "lowers"} the ${what}: ${factor(times)}`;
 }
 
-/** The strongest reasons as chips; the weaker ones behind one that counts them. */
+/** The strongest reasons as chips and their sentences; the weaker ones behind one that counts them. */
 function chips(reasons, what) {
-  const weaker = reasons.slice(MOST_CHIPS);
+  const [strong, weaker] = [reasons.slice(0, MOST_CHIPS), reasons.slice(MOST_CHIPS)];
   const words = weaker.map((reason) => reasonWords(reason, what)).join("; ");
   const more = weaker.length
     ? make("li", { class: "chip more", tip: words }, `+${weaker.length} weaker`) : null;
-  return make("ul", { class: "chips" }, reasons.slice(0, MOST_CHIPS).map((reason) => chip(reason, what)),
-    more);
+  const sentences = strong.filter(({ text }) => text).map(({ text }) =>
+    make("p", { class: "reason" }, `${text[0].toUpperCase()}${text.slice(1)}.`));
+  return [make("ul", { class: "chips" }, strong.map((reason) => chip(reason, what)), more),
+    ...sentences];
 }
 
 function chip(reason, what) {
@@ -85,7 +87,7 @@ function rowsTable(data) {
   const every = [...data.rows.riskiest, ...data.rows.safest];
   const shownAs = keys.map((_, i) => columnFormat(every.map((row) => cellsOf(row)[i])));
   const textOf = (row) => [...cellsOf(row).map((v, i) => cellText(v, keys[i], shownAs[i])),
-    ...(row.reasons ?? []).map((r) => r.name)].join("\u0000").toLowerCase();
+    ...(row.reasons ?? []).flatMap((r) => [r.name, r.text ?? ""])].join("\u0000").toLowerCase();
 
   const sorted = () => {
     const words = state.filter.toLowerCase();

@@ -1,0 +1,274 @@
+"""What a second opinion can be about: the errors of numbers, the class, or the size of the loss.
+
+Each kind learns on D1 and has columns for new rows, and says in words what it thinks of a row.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from locuscore._inputs.losses import resolve_loss
+from locuscore._inputs.opinion_models import (
+    boosted_classes,
+    boosted_numbers,
+    folds_of,
+    held_out,
+    linear_classes,
+    log_loss,
+    spread_out,
+)
+from locuscore._inputs.outputs import Outputs
+from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.checks import one_per_row
+from locuscore._shared.kept import Kept
+from locuscore._shared.readable import readable, readable_pair, shortened
+
+MOST_CLASSES = 100
+WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
+MOST_LETTERS = 60  # of the name of a class
+LEAST_GAIN = 0.05  # of the squared errors; less does not pay, see benchmarks/paper/NOTES.md
+SMALLEST_SIZE = 0.05  # of the mean loss: smaller ones count as equally small
+LARGEST_SIGNAL = 1e100  # a linear model squares them
+Label = str | bytes | int | float | None  # what an archive keeps; others are no classes
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorOpinion:
+    """Expects the signed error ``y - g(x)`` of a number, in a `unit` of the size of errors."""
+
+    ARCHIVE = Kept("ErrorOpinion", fields=("models",), single=("unit",))
+    WIDTH: ClassVar = 2
+    ABOUT: ClassVar = "the errors"
+
+    models: Sequence[Any]
+    unit: float = 1.0
+
+    @classmethod
+    def learned(
+        cls, S: FloatArray, outputs: Outputs, errors: FloatArray, seeds: tuple[int, int]
+    ) -> tuple[Self | None, FloatArray]:
+        """Learn the errors of D1; None if corrections remove little of them on rows left out."""
+        fold_seed, seed = seeds
+        folds = folds_of(len(S), fold_seed)
+        models = boosted_numbers(S, errors, folds, seed)
+        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        helps = np.sum((errors - expected) ** 2) <= (1 - LEAST_GAIN) * np.sum(errors**2)
+        return (cls(models) if helps else None), cls._columns(expected)
+
+    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
+        """The expected error, and its size."""
+        return self._columns(_mean_of(self.models, S))
+
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """What it expects of each row, beside what g says."""
+        said = [None] * len(columns) if outputs.predictor is None else outputs.mean_of_members
+        errors = self.unit * columns[:, 0]
+        return [_against(*pair) for pair in zip(errors.tolist(), said, strict=True)]
+
+    @staticmethod
+    def _columns(error: FloatArray) -> FloatArray:
+        return np.column_stack([error, np.abs(error)])
+
+
+def _against(error: float, answer: Any) -> str:
+    """What an opinion expects, and the answer of g; the error alone if that is no number."""
+    try:
+        said = float(answer)
+    except (TypeError, ValueError):
+        said = np.nan
+    if not np.isfinite(said):
+        return f"a second model expects an error of {readable(error)}"
+    expected, g = readable_pair(said + error, said)
+    if expected == g:
+        return f"a second model expects {readable(said)}, as g does"
+    return f"a second model expects {expected}, g says {g}"
+
+
+def _expects_loss(size: float) -> str:
+    return f"expects a loss of {readable(max(size, 0.0))}"
+
+
+@dataclass(frozen=True, eq=False)
+class SizeOpinion:
+    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule.
+
+    It is measured in mean losses, `unit`, so that none is too large for an engine.
+    """
+
+    ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
+    WIDTH: ClassVar = 1
+    ABOUT: ClassVar = "the size of the loss"
+
+    models: Sequence[Any]
+    unit: float = 1.0
+
+    @classmethod
+    def learned(
+        cls, S: FloatArray, outputs: Outputs, z: FloatArray, seeds: tuple[int, int]
+    ) -> tuple[Self | None, FloatArray]:
+        """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
+        fold_seed, seed = seeds
+        folds = folds_of(len(S), fold_seed)
+        unit = float(np.mean(np.abs(z)))
+        logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
+        models = boosted_numbers(S, logs, folds, seed)
+        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
+        return (cls(models, unit) if helps else None), cls._columns(expected)
+
+    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
+        """The expected size, in mean losses."""
+        return self._columns(_mean_of(self.models, S))
+
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """What it expects of each row."""
+        sizes = self.unit * columns[:, 0]
+        return [f"a second model {_expects_loss(size)}" for size in sizes.tolist()]
+
+    @staticmethod
+    def _columns(logs: FloatArray) -> FloatArray:
+        return (np.exp(logs) - SMALLEST_SIZE)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassOpinion:
+    """Expects the class: how likely that of g is, and what its answer costs on average.
+
+    `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), in a unit of
+    its size; a loss of probabilities is known by its name. `boosted` and `linear` models are
+    averaged, with weights that suit rows left out.
+    """
+
+    ARCHIVE = Kept(
+        "ClassOpinion",
+        fields=("labels", "costs", "boosted", "linear"),
+        single=("loss", "weight", "unit"),
+    )
+    WIDTH: ClassVar = 2
+    ABOUT: ClassVar = "the class"
+
+    labels: Sequence[Any]
+    costs: FloatArray | None
+    loss: str | None = None
+    boosted: Sequence[Any] = ()
+    linear: Sequence[Any] = ()
+    weight: float = 0.0  # of the boosted models
+    unit: float = 1.0  # of the costs
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the opinion that an archive holds, if its losses are those of its classes."""
+        found = cls(**parts)
+        n, costs = len(found.labels), found.costs
+        is_table = isinstance(costs, np.ndarray) and costs.shape == (n, n)
+        is_named = costs is None and resolve_loss(found.loss).reads == "probabilities"
+        if not 2 <= n <= MOST_CLASSES or not (is_table or is_named):
+            raise ValueError("a second opinion has other classes than its losses")
+        are_labels = all(isinstance(label, Label) for label in found.labels)
+        if not are_labels or not 0 <= found.weight <= 1:
+            raise ValueError("a second opinion has no labels or no weights")
+        return found
+
+    def learned(
+        self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
+    ) -> tuple[Self, FloatArray]:
+        """Learn the classes of D1."""
+        fold_seed, seed = seeds
+        S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
+        linear = linear_classes(S, codes, folds)
+        p = held_out(linear, S, folds, self._probabilities, width)
+        weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
+        if boosted:
+            other = held_out(boosted, S, folds, self._probabilities, width)
+            weight = min(WEIGHTS, key=lambda w: log_loss(codes, w * other + (1 - w) * p))
+            p = weight * other + (1 - weight) * p
+        used = boosted if weight else (), linear if weight < 1 else ()
+        found = replace(self, boosted=used[0], linear=used[1], weight=weight)
+        return found, self._columns(p, outputs)
+
+    def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
+        """The probability of g's class, and the expected loss."""
+        S, p = _squarable(S), np.zeros((len(S), len(self.labels)))
+        for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
+            for model in models:
+                p += weight / len(models) * self._probabilities(model, S)
+        return self._columns(p, outputs)
+
+    def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
+        """How likely it finds g's answer, and the loss it expects where that says more."""
+        answers = outputs.predictions.tolist()
+        if outputs.predictions.ndim == 2:
+            answers = [self.labels[code] for code in predicted_codes(outputs, self.labels)]
+        zero_one = 1.0 - np.eye(len(self.labels))
+        is_zero_one = self.costs is not None and np.array_equal(self.unit * self.costs, zero_one)
+        texts = []
+        for answer, (p, loss) in zip(answers, columns.tolist(), strict=True):
+            label = shortened(str(answer), MOST_LETTERS)
+            text = f"a second model gives the predicted class {label} a probability {_of(p)}"
+            texts.append(text if is_zero_one else f"{text} and {_expects_loss(self.unit * loss)}")
+        return texts
+
+    def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
+        return spread_out(model.predict_proba(S), model.classes_, len(self.labels))
+
+    def _columns(self, p: FloatArray, outputs: Outputs) -> FloatArray:
+        said, rows = predicted_codes(outputs, self.labels), np.arange(len(p))
+        # An answer that did not occur on D1 is given no chance, and the largest cost.
+        agrees = np.where(said < 0, 0.0, p[rows, said])
+        if self.costs is not None:
+            of_answer = np.where(said < 0, self.costs.max(axis=1)[:, None], self.costs[:, said]).T
+        else:
+            of_answer = self._of_probabilities(outputs)
+        return np.column_stack([agrees, (p * of_answer).sum(axis=1)])
+
+    def _of_probabilities(self, outputs: Outputs) -> FloatArray:
+        """Loss of g's probabilities for each class."""
+        loss, g = resolve_loss(self.loss), outputs.class_probabilities()
+        every = range(len(self.labels))
+        return np.column_stack([loss(np.full(len(g), code), g) for code in every])
+
+
+def _of(p: float) -> str:
+    """A probability in words; two decimals, and never 0 or 1."""
+    if not 0.01 <= p <= 0.99:
+        return "below 0.01" if p < 0.5 else "above 0.99"
+    return f"of {p:.2f}"
+
+
+def unit_of(values: FloatArray) -> float:
+    """The power of two that brings the largest number to between 1 and 2.
+
+    What an opinion expects is measured in it. Forests see numbers in single precision, and take
+    those that differ by less than 1e-7 for equal.
+    """
+    _, exponent = np.frexp(np.max(np.abs(values)))
+    return float(2.0 ** (int(exponent) - 1))
+
+
+def _squarable(S: FloatArray) -> FloatArray:
+    return np.clip(S, -LARGEST_SIGNAL, LARGEST_SIGNAL)
+
+
+def _numbers(model: Any, S: FloatArray) -> FloatArray:
+    return np.asarray(model.predict(S), dtype=np.float64)[:, None]
+
+
+def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
+    if not models:  # in an archive, which may hold anything
+        raise ValueError("a second opinion has no models")
+    found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
+    return np.mean(found, axis=0)
+
+
+def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
+    """Positions of g's answers among labels; -1 where they are not among them."""
+    position = {label: code for code, label in enumerate(labels)}
+    answers = outputs.predictions
+    if answers.ndim == 2:  # a function that gives probabilities
+        return answers.argmax(axis=1).astype(np.int64)
+    return np.array([position.get(answer, -1) for answer in answers.tolist()], dtype=np.int64)
+
+
+OpinionPart = ErrorOpinion | SizeOpinion | ClassOpinion

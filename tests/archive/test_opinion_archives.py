@@ -1,0 +1,241 @@
+"""Archives with a second opinion: the same scores again, and forged ones do no harm."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import StandardScaler
+
+from archives_for_tests import forge, members_of
+from helpers import raises
+from locuscore import ArchiveError, Scorer, prediction_column
+from locuscore._archive.container import array_bytes
+from locuscore._archive.skops_models import skops_bytes
+from locuscore._shared.boosting import BoostedTrees
+from opinions_for_tests import KINDS, kind_of, of_errors, opinion_of, waves
+
+pytestmark = pytest.mark.extra
+
+X, Y = waves(150)
+NEW, _ = waves(7, seed=1)
+COLUMN = prediction_column(0)  # an archive holds no function
+
+
+def scorer_of(locus):
+    return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.5, 0.1))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A scorer of each kind, and its archive."""
+    folder, found = tmp_path_factory.mktemp("saved"), {}
+
+    def scorer_and_path(kind):
+        if kind not in found:
+            is_of_errors = "class" not in kind and kind != "size"
+            settings = {"predictor": COLUMN} if is_of_errors else {}
+            found[kind] = scorer_of(KINDS[kind](X, Y, **settings)), folder / f"{kind}.locus"
+            found[kind][0].save(found[kind][1], keep_rows=False)
+        return found[kind]
+
+    return scorer_and_path
+
+
+def assert_same(one, other, rows=NEW):
+    assert np.array_equal(one.locus.row_signals(rows), other.locus.row_signals(rows))
+    before, after = one(rows), other(rows)
+    for name in one.column_names:
+        assert np.array_equal(np.asarray(before[name]), np.asarray(after[name]))
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_comes_back_to_the_last_bit(saved, kind):
+    scorer, path = saved(kind)
+    again = Scorer.load(path)
+    assert kind_of(again.locus) == kind_of(scorer.locus)
+    assert_same(scorer, again)
+    if "class" in kind:
+        part = opinion_of(again.locus)
+        assert len(part.boosted) == len(part.linear) == 5
+        assert tuple(part.labels) == opinion_of(scorer.locus).labels
+
+
+def squares(X):
+    return np.asarray(X)[:, :2] ** 2
+
+
+def sums(X):
+    return np.asarray(X).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("signals", "given"),
+    [
+        (["all", squares], squares),
+        (["all", squares], ["all", squares]),
+        ([squares, "opinion"], [squares]),
+        (["x", squares, sums, "opinion"], [squares, sums]),
+        ([squares, sums], (squares, sums)),
+    ],
+)
+def test_lists_with_functions(path, signals, given):
+    scorer = scorer_of(of_errors(X, Y, predictor=COLUMN, signals=signals))
+    scorer.save(path, keep_rows=False)
+    again = Scorer.load(path, signals=given)
+    assert_same(scorer, again)
+    for nothing in (None, "x", ["all"]):
+        with raises(ArchiveError, "function of your own", "Scorer.load(path, signals=...)"):
+            Scorer.load(path, signals=nothing)
+    with pytest.raises(ValueError, match=r"features|signals"):
+        Scorer.load(path, signals=[squares, sums, sums])(NEW)
+
+
+def test_lists_without_functions_need_none(path):
+    scorer = scorer_of(of_errors(X, Y, predictor=COLUMN, signals=["x", "opinion"]))
+    scorer.save(path)
+    assert_same(scorer, Scorer.load(path))
+
+
+# Forged ones
+
+
+@pytest.fixture
+def forged(saved, path):
+    """Save an archive again, its state changed by a function that may add parts."""
+
+    def change_and_load(kind, change):
+        members, added = members_of(saved(kind)[1]), {}
+        state = json.loads(members["scorer.json"])
+
+        def part(value):
+            is_array = isinstance(value, np.ndarray)
+            name = f"parts/forged_{len(added)}.{'npy' if is_array else 'skops'}"
+            added[name] = array_bytes(value) if is_array else skops_bytes(value)
+            return {"is": "array" if is_array else "skops", "member": name}
+
+        change(state["locus"], part)
+        path.write_bytes(saved(kind)[1].read_bytes())
+        forge(path, {"scorer.json": json.dumps(state).encode(), **added})
+        return Scorer.load(path)
+
+    return change_and_load
+
+
+def opinion(locus):
+    return locus["signals_"]["state"]["opinion"]["state"]
+
+
+def in_part(**changes):
+    """Change the opinion's own parts; a function makes a part of the archive."""
+
+    def change(locus, part):
+        for name, value in changes.items():
+            made = value(part) if callable(value) else value
+            opinion(locus)["part"]["state"][name] = made
+
+    return change
+
+
+def in_engine(**changes):
+    def change(locus, part):
+        for name, value in changes.items():
+            locus["engine_"]["state"][name] = value(part) if callable(value) else value
+
+    return change
+
+
+def in_loss(**changes):
+    return lambda locus, part: locus["engine_"]["state"]["error_loss_"]["state"].update(changes)
+
+
+def another_part(value):
+    return lambda locus, part: opinion(locus).update({"part": value})
+
+
+TEXT = ["high", "low", "middle"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("class", in_part(costs=lambda part: part(np.ones((3, 4))))),
+        ("class", in_part(costs=lambda part: part(np.ones((3, 3, 2))))),
+        ("class", in_part(costs=[[0.0, 1.0], [1.0, 0.0]])),
+        ("class", in_part(costs=None)),
+        ("class", in_part(costs=None, loss="absolute")),
+        ("class", in_part(costs=None, loss=3)),
+        ("class", in_part(labels=TEXT[:2])),
+        ("class", in_part(labels=[[1], [2], [3]])),
+        ("class", in_part(labels=7)),
+        ("class", in_part(weight={"is": "float", "value": "nan"})),
+        ("class", in_part(weight=2.0)),
+        ("class", in_part(weight=None)),
+        ("class", in_part(weight=lambda part: part(np.ones((9, 1))))),
+        ("class, log", in_part(loss="absolute")),
+        ("class, log", in_part(labels=[str(j) for j in range(101)])),
+        ("class, log", in_part(labels=[])),
+        ("error", another_part(None)),
+        ("error", another_part([1, 2])),
+        ("error", another_part({"is": "object", "kind": "Encoder", "state": {"codes_": []}})),
+        ("error", lambda locus, part: opinion(locus).update({"output_encoder": "x"})),
+        ("error", in_loss(power=10**9)),
+        ("error", in_loss(power="1")),
+        ("error", in_loss(above=None)),
+        ("error", in_loss(below=[1.0, 2.0])),
+        ("error", in_engine(error_column_=lambda part: part(np.arange(3)))),
+    ],
+)
+def test_what_is_refused_when_it_is_read(forged, kind, change):
+    with pytest.raises(ArchiveError):
+        forged(kind, change)
+
+
+def boosted_on(n_features):
+    rng = np.random.default_rng(0)
+    S = rng.uniform(size=(50, n_features))
+    return BoostedTrees(max_iter=2).fit(S, S[:, 0])
+
+
+def wide(n_outputs):
+    return LinearRegression().fit(X[:, [0, 1, 2]], np.repeat(Y[:, None], n_outputs, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "error"),
+    [
+        ("error", in_part(models=lambda part: [part(boosted_on(2))]), "2 features"),
+        ("size", in_part(models=lambda part: [part(boosted_on(9))]), "9 features"),
+        ("class", in_part(boosted=lambda part: [part(boosted_on(9))]), "predict_proba"),
+        ("error", in_part(models=lambda part: [part(wide(3))]), r"\(7, 3\)"),
+        ("error", in_part(models=lambda part: [part(StandardScaler().fit(X))]), "predict"),
+        ("error", in_part(models=[]), "no models"),
+        ("error", in_part(models=3), "int"),
+        ("error", in_engine(error_table_=lambda part: part(np.ones((1, 4)))), "other leaves"),
+        ("error", in_engine(error_table_=lambda part: part(np.ones((1, 10**6)))), "other leaves"),
+        ("error", in_engine(error_column_=99), "other leaves"),
+        ("error", in_engine(error_column_=-99), "other leaves"),
+        ("error", in_engine(error_column_=None), "other leaves"),
+        ("error", in_engine(error_column_=True), "other leaves"),
+        ("error", in_engine(error_loss_=None), "other leaves"),
+        ("error", in_engine(error_loss_=lambda part: part(StandardScaler().fit(X))), "other leave"),
+    ],
+)
+def test_what_is_an_error_before_a_row_is_scored(forged, kind, change, error):
+    scorer = forged(kind, change)
+    with pytest.raises((ValueError, TypeError, AttributeError), match=error):
+        scorer(NEW)
+
+
+def test_an_opinion_that_was_taken_away_is_missed(forged):
+    """Its columns are among those the engine was fitted on."""
+
+    def without(locus, part):
+        locus["signals_"]["state"]["opinion"] = None
+
+    scorer = forged("error", without)
+    with raises(ValueError, "5 signals", "got 3"):
+        scorer(NEW)
