@@ -39,7 +39,7 @@ def test_certifying_on_the_rows_of_fit_breaks_eta_and_is_refused():
         X = rng.uniform(size=(5000, 2))
         bad = rng.uniform(size=len(X)) < 0.02 + 0.2 * X[:, 1]
         old, new = (X[:n], X[:n, 0] + np.where(bad[:n], 5.0, 0.1)), X[n:]
-        engine = Forest(n_trees=20, min_samples_leaf=3)
+        engine = Forest(n_trees=20, min_samples_leaf=1)
         settings = {"engine": engine, "calibration_size": 100, "random_state": seed}
         locus = Locus(lambda X: X[:, 0], signals=["x", "predictor"], **settings).fit(*old)
         with raises(ValueError, "used to fit", "1,000 of 1,000"):
