@@ -40,7 +40,7 @@ def test_the_operator_names_the_class(saved, tmp_path, capsys):
 
 def test_levels_per_row_reach_the_output(tmp_path, capsys):
     frame, new = homes(200), homes(300, seed=1)
-    locus = Locus(prediction_column("quoted"), engine=Forest(n_trees=3), random_state=0)
+    locus = Locus(prediction_column("quoted"), engine=Forest(n_trees=30), random_state=0)
     locus.fit(frame[NAMES], frame["price"])
     marginal = Scorer(locus)(new[NAMES])
     locus.calibration_ = LevelPerRow(locus.tails_, "size")

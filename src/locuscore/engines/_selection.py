@@ -101,7 +101,7 @@ def select_engine(
     >>> z = S[:, 0] * rng.exponential(size=300)
     >>> result = select_engine([Forest(n_trees=20), Scale()], S, z, random_state=0)
     >>> [record["name"] for record in result.table]
-    ['Scale()', 'Forest(n_trees=20)']
+    ['Forest(n_trees=20)', 'Scale()']
     """
     named = _named(candidates)
     level = float(check_alpha(alpha))
