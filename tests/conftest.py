@@ -29,8 +29,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def scorer() -> Scorer:
-    """A small scorer for files that do not make their own."""
-    return small_scorer()
+    """A small scorer for files that do not make their own, with all signals."""
+    return small_scorer(signals="all")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -114,6 +114,36 @@ def test_parts_that_multiply_are_refused_before_a_row_is_scored(
         scorer(X)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"ratios": np.ones((3, 1, 2))},
+        {"ratios": np.ones((1100, 1100))},
+        {"means": np.ones((9, 2))},
+        {"means": np.float64(1.0)},
+    ],
+)
+def test_a_shape_whose_parts_multiply_is_refused(saved, tmp_path, part):
+    def change(locus, array):
+        state = locus["engine_"]["state"]["shape_"]["state"]
+        state |= {name: array(np.asarray(values)) for name, values in part.items()}
+
+    path = forged(saved("Forest"), tmp_path / "x.locus", change)
+    with raises(ArchiveError, "shape of a forest"):
+        Scorer.load(path)
+
+
+@pytest.mark.parametrize("part", [{"ratios": np.ones((2, 2))}, {"means": np.ones(2)}])
+def test_a_shape_of_other_trees_or_leaves_is_an_error(saved, tmp_path, part):
+    def change(locus, array):
+        state = locus["engine_"]["state"]["shape_"]["state"]
+        state |= {name: array(values) for name, values in part.items()}
+
+    scorer = Scorer.load(forged(saved("Forest"), tmp_path / "x.locus", change))
+    with pytest.raises((ValueError, IndexError)):
+        scorer(X)
+
+
 def test_a_calibration_that_declares_nothing_is_refused(tmp_path):
     """A trusted model with attributes of the right names is no calibration."""
     model = LinearRegression()

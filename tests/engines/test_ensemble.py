@@ -153,7 +153,8 @@ def test_not_worse_than_its_worst_member(name, rng):
     X_new, y_new = generator.sample(2000, rng)
     score = {}
     for key, engine in pairs.items():
-        locus = Locus(generator.predictor, engine=engine, random_state=0).fit(X, y)
+        shown = {"signals": ["x", "predictor"], "random_state": 0}
+        locus = Locus(generator.predictor, engine=engine, **shown).fit(X, y)
         z_new = locus.losses(X_new, y_new)
         score[key] = pinball_loss(z_new, locus.loss_bound(X_new, 0.1), 0.1)
     assert score["ensemble"] <= max(score[key] for key in members)

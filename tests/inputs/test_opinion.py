@@ -209,7 +209,7 @@ def test_rows_are_independent(kind, fitted):
 @pytest.mark.parametrize("kind", ["error", "class", "size"])
 def test_clones_and_pickles(kind, fitted):
     locus = fitted(kind)
-    same = pickle.loads(pickle.dumps(locus)) if kind != "class" else locus
+    same = pickle.loads(pickle.dumps(locus))
     assert np.array_equal(same.loss_bound(NEW), locus.loss_bound(NEW))
     assert np.array_equal(same.fit_signals_, locus.fit_signals_)
     blank = clone(locus)

@@ -88,9 +88,11 @@ def test_boosted_classifiers(library, alone, labels, data):
     locus = fitted(g, X, y, loss="zero_one")
     assert_close(locus.losses(X, y), wrong)
     assert np.ravel(Scorer(locus)(X)["prediction"]).tolist() == np.ravel(g.predict(X)).tolist()
-    assert_close(fitted(g, X, y, loss=cost(1 - np.eye(len(set(y))))).losses(X, y), wrong)
+    costs = cost(1 - np.eye(len(set(y))))
+    assert_close(fitted(g, X, y, loss=costs, signals="x").losses(X, y), wrong)
     chosen = g.predict_proba(X)[np.arange(120), np.searchsorted(np.unique(y), y)]
-    assert_close(fitted(g, X, y, loss="log").losses(X, y), -np.log(chosen.astype(float)))
+    logs = fitted(g, X, y, loss="log", signals="x").losses(X, y)
+    assert_close(logs, -np.log(chosen.astype(float)))
     with raises(ValueError, "classifier", "'zero_one'", "'log'", "'brier'", "cost"):
         fitted(g, X, y)
 

@@ -41,7 +41,9 @@ def as_kind(X, kind):
 def scorer_of(kind, zone="UTC"):
     X, rng = as_kind(frame(zone), kind), np.random.default_rng(1)
     losses = rng.normal(size=len(X))
-    return Scorer(Locus(prediction_column("a"), engine=Scale(), random_state=0).fit(X, losses))
+    return Scorer(
+        Locus(prediction_column("a"), engine=Scale(), signals="x", random_state=0).fit(X, losses)
+    )
 
 
 @pytest.mark.parametrize("zone", ZONES, ids=str)

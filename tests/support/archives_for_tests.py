@@ -45,12 +45,12 @@ def rows(n=160, seed=0):
 
 
 def small_scorer(predictor=None, X=None, y=None, **settings):
-    """A scorer of a few trees, with a rule and two alphas."""
+    """A scorer of a few trees, a rule and two alphas; no second opinion, which takes time."""
     if X is None:
         X, y = rows()
     predictor = LinearRegression().fit(X, y) if predictor is None else predictor
-    settings = {"engine": Forest(n_trees=3, min_samples_leaf=20), "random_state": 0} | settings
-    locus = Locus(predictor, **settings).fit(X, y)
+    small = {"engine": Forest(n_trees=3, min_samples_leaf=20), "signals": ["x", "predictor"]}
+    locus = Locus(predictor, **{"random_state": 0} | small | settings).fit(X, y)
     return Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
 
 

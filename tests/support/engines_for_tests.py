@@ -53,4 +53,5 @@ def zeros(X):
 
 def quick(predictor=zeros, **settings):
     """A Locus that fits in no time, for tests of everything but its scores."""
-    return Locus(predictor, **{"engine": ConstantNormal(), "random_state": 0} | settings)
+    small = {"engine": ConstantNormal(), "signals": ["x", "predictor"], "random_state": 0}
+    return Locus(predictor, **small | settings)
