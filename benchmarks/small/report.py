@@ -66,7 +66,8 @@ def write(folder: Path, page: Path = PAGE) -> None:
     if not means.seeds:
         print("no records yet")
         return
-    n_seeds = max(len(seeds) for seeds in means.seeds.values())
+    counts = sorted({len(seeds) for seeds in means.seeds.values()})
+    n_seeds = " to ".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
     lines = [INTRODUCTION.format(n_seeds=n_seeds, alpha=ALPHAS[0])]
     for n in N_LABELLED:
         if means.datasets(n):
@@ -78,6 +79,8 @@ def _by_method(means: Means, n: int) -> list[str]:
     """All methods, the smallest pinball loss first."""
     first, second = ALPHAS
     ranked = np.array([means.by_dataset(n, m, f"pinball_{first}") for m in means.methods])
+    # Rounded, since equal bounds that are computed in two ways differ in their last bits.
+    ranked = np.round(ranked, 9)
     ranks = dict(zip(means.methods, rankdata(ranked, axis=0).mean(axis=1), strict=True))
     head = ["method", "rank"]
     for alpha in ALPHAS:
