@@ -274,7 +274,8 @@ def make_target(name):
         predictor.fit(X, y)
     locus = Locus(predictor, **settings)
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
-        locus = locus.fit_losses(X, y) if predictor is None else locus.fit(X, y)
+        # Losses that follow x, so that their size is worth an opinion.
+        locus = locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y)
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:
