@@ -175,7 +175,8 @@ def make_task(
 
 def default_n2(n: int) -> int:
     """Calibration rows that `Locus` takes of n by default; a test compares."""
-    return max(round(n / 4), min(round(n / 2), 100))
+    size = max(min(n / 2, 100), min(n / 4, 500), n / 8)
+    return 10 * round(size / 10) - 1 if size >= 20 else round(size)
 
 
 def measure(task: Task, method: str, scores: Scores) -> Record:

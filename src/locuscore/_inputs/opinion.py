@@ -2,9 +2,9 @@
 
 A loss throws away on which side of g the target lies. Boosted trees that see x and all that g says
 learn it back from D1: the signed error of a number, the probabilities of classes, the size of a
-loss. There are five models, each learned without a fifth of D1. A row of D1 is told by the one that
-has not seen it, since a model flatters the rows it was fitted on; a new row is told the mean of all
-five. All of it is a function of D1, so no guarantee changes.
+loss. A row of D1 is told by a model that was learned without it, since a model flatters the rows it
+was fitted on; a new row is told by a model of all of D1. All of it is a function of D1, so no
+guarantee changes.
 """
 
 from collections.abc import Callable, Mapping

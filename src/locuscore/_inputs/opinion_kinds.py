@@ -14,7 +14,6 @@ from locuscore._inputs.opinion_models import (
     boosted_classes,
     boosted_numbers,
     folds_of,
-    held_out,
     linear_classes,
     log_loss,
     spread_out,
@@ -38,11 +37,11 @@ Label = str | bytes | int | float | None  # what an archive keeps; others are no
 class ErrorOpinion:
     """Expects the signed error ``y - g(x)`` of a number, in a `unit` of the size of errors."""
 
-    ARCHIVE = Kept("ErrorOpinion", fields=("models",), single=("unit",))
+    ARCHIVE = Kept("ErrorOpinion", fields=("model",), single=("unit",))
     WIDTH: ClassVar = 2
     ABOUT: ClassVar = "the errors"
 
-    models: Sequence[Any]
+    model: Any
     unit: float = 1.0
 
     @classmethod
@@ -52,14 +51,14 @@ class ErrorOpinion:
         """Learn the errors of D1; None if corrections remove little of them on rows left out."""
         fold_seed, seed = seeds
         folds = folds_of(len(S), fold_seed)
-        models = boosted_numbers(S, errors, folds, seed)
-        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        learned = boosted_numbers(S, errors, folds, seed)
+        expected = learned.out_of_fold[:, 0]
         helps = np.sum((errors - expected) ** 2) <= (1 - LEAST_GAIN) * np.sum(errors**2)
-        return (cls(models) if helps else None), cls._columns(expected)
+        return (cls(learned.model) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected error, and its size."""
-        return self._columns(_mean_of(self.models, S))
+        return self._columns(_number_per_row(self.model, S))
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """What it expects of each row, beside what g says."""
@@ -97,11 +96,11 @@ class SizeOpinion:
     It is measured in mean losses, `unit`, so that none is too large for an engine.
     """
 
-    ARCHIVE = Kept("SizeOpinion", fields=("models",), single=("unit",))
+    ARCHIVE = Kept("SizeOpinion", fields=("model",), single=("unit",))
     WIDTH: ClassVar = 1
     ABOUT: ClassVar = "the size of the loss"
 
-    models: Sequence[Any]
+    model: Any
     unit: float = 1.0
 
     @classmethod
@@ -113,14 +112,14 @@ class SizeOpinion:
         folds = folds_of(len(S), fold_seed)
         unit = float(np.mean(np.abs(z)))
         logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
-        models = boosted_numbers(S, logs, folds, seed)
-        expected = held_out(models, S, folds, _numbers, 1)[:, 0]
+        learned = boosted_numbers(S, logs, folds, seed)
+        expected = learned.out_of_fold[:, 0]
         helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
-        return (cls(models, unit) if helps else None), cls._columns(expected)
+        return (cls(learned.model, unit) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The expected size, in mean losses."""
-        return self._columns(_mean_of(self.models, S))
+        return self._columns(_number_per_row(self.model, S))
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """What it expects of each row."""
@@ -137,8 +136,8 @@ class ClassOpinion:
     """Expects the class: how likely that of g is, and what its answer costs on average.
 
     `labels` are the classes. A loss of labels is the table `costs`, (true, predicted), in a unit of
-    its size; a loss of probabilities is known by its name. `boosted` and `linear` models are
-    averaged, with weights that suit rows left out.
+    its size; a loss of probabilities is known by its name. A `boosted` and a `linear` model are
+    averaged, with weights that suit rows left out; one of no weight is None.
     """
 
     ARCHIVE = Kept(
@@ -152,9 +151,9 @@ class ClassOpinion:
     labels: Sequence[Any]
     costs: FloatArray | None
     loss: str | None = None
-    boosted: Sequence[Any] = ()
-    linear: Sequence[Any] = ()
-    weight: float = 0.0  # of the boosted models
+    boosted: Any = None
+    linear: Any = None
+    weight: float = 0.0  # of the boosted model
     unit: float = 1.0  # of the costs
 
     @classmethod
@@ -177,23 +176,27 @@ class ClassOpinion:
         """Learn the classes of D1."""
         fold_seed, seed = seeds
         S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
-        linear = linear_classes(S, codes, folds)
-        p = held_out(linear, S, folds, self._probabilities, width)
-        weight, boosted = 0.0, boosted_classes(S, codes, folds, seed)
-        if boosted:
-            other = held_out(boosted, S, folds, self._probabilities, width)
+        linear = linear_classes(S, codes, folds, width)
+        boosted = boosted_classes(S, codes, folds, seed, width)
+        p, weight = linear.out_of_fold, 0.0
+        if boosted is not None:
+            other = boosted.out_of_fold
             weight = min(WEIGHTS, key=lambda w: log_loss(codes, w * other + (1 - w) * p))
             p = weight * other + (1 - weight) * p
-        used = boosted if weight else (), linear if weight < 1 else ()
-        found = replace(self, boosted=used[0], linear=used[1], weight=weight)
+        found = replace(
+            self,
+            boosted=boosted.model if boosted is not None and weight else None,
+            linear=linear.model if weight < 1 else None,
+            weight=weight,
+        )
         return found, self._columns(p, outputs)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
         """The probability of g's class, and the expected loss."""
         S, p = _squarable(S), np.zeros((len(S), len(self.labels)))
-        for models, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
-            for model in models:
-                p += weight / len(models) * self._probabilities(model, S)
+        for model, weight in ((self.boosted, self.weight), (self.linear, 1.0 - self.weight)):
+            if weight:
+                p += weight * spread_out(model.predict_proba(S), model.classes_, p.shape[1])
         return self._columns(p, outputs)
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
@@ -209,9 +212,6 @@ class ClassOpinion:
             text = f"a second model gives the predicted class {label} a probability {_of(p)}"
             texts.append(text if is_zero_one else f"{text} and {_expects_loss(self.unit * loss)}")
         return texts
-
-    def _probabilities(self, model: Any, S: FloatArray) -> FloatArray:
-        return spread_out(model.predict_proba(S), model.classes_, len(self.labels))
 
     def _columns(self, p: FloatArray, outputs: Outputs) -> FloatArray:
         said, rows = predicted_codes(outputs, self.labels), np.arange(len(p))
@@ -251,15 +251,8 @@ def _squarable(S: FloatArray) -> FloatArray:
     return np.clip(S, -LARGEST_SIGNAL, LARGEST_SIGNAL)
 
 
-def _numbers(model: Any, S: FloatArray) -> FloatArray:
-    return np.asarray(model.predict(S), dtype=np.float64)[:, None]
-
-
-def _mean_of(models: Sequence[Any], S: FloatArray) -> FloatArray:
-    if not models:  # in an archive, which may hold anything
-        raise ValueError("a second opinion has no models")
-    found = [one_per_row(model.predict(S), len(S), "a second opinion") for model in models]
-    return np.mean(found, axis=0)
+def _number_per_row(model: Any, S: FloatArray) -> FloatArray:
+    return one_per_row(model.predict(S), len(S), "a second opinion")
 
 
 def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:

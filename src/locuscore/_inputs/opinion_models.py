@@ -1,11 +1,14 @@
-"""The models of a second opinion: five, each learned without one fifth of D1.
+"""The models of a second opinion, and what they say of rows they have not seen.
 
-A row of D1 is shown what the model says that was learned without it, a new row the mean of all
-five. How long to boost is decided by the rows left out, too.
+D1 is divided into five parts. Each row of D1 is shown what a model says that was learned without
+its part; a new row is shown what one model of all of D1 says. How long to boost is decided by the
+rows left out, too.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,8 +33,16 @@ MOST_BOOSTED = 6  # classes; each needs trees of its own, and more classes need 
 FEWEST_PER_CLASS = 500
 
 Error = Callable[[np.ndarray, FloatArray], float]  # target and prediction -> a sum over rows
-Predict = Callable[[Any, FloatArray], FloatArray]
+Stages = Callable[[Any, FloatArray], Iterator[FloatArray]]  # predictions after each round
 Folds = list[tuple[IntArray, IntArray]]  # rows to learn from, rows left out
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model of all rows, and what models that were learned without them say of each, (n, k)."""
+
+    model: Any
+    out_of_fold: FloatArray
 
 
 def folds_of(n: int, seed: int) -> Folds:
@@ -39,46 +50,44 @@ def folds_of(n: int, seed: int) -> Folds:
     return list(KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.empty((n, 0))))
 
 
-def held_out(
-    models: list[Any], S: FloatArray, folds: Folds, predict: Predict, width: int
-) -> FloatArray:
-    """What each row of D1 is told by the model that was learned without it, (n, width)."""
-    found = np.empty((len(S), width))
-    for model, (_, out) in zip(models, folds, strict=True):
-        found[out] = predict(model, S[out])
-    return found
-
-
-def boosted_numbers(S: FloatArray, target: FloatArray, folds: Folds, seed: int) -> list[Any]:
+def boosted_numbers(S: FloatArray, target: FloatArray, folds: Folds, seed: int) -> Learned:
     """Boosted trees for a number, by squared error."""
-    model = _trees(BoostedTrees, seed)
-    return _boosted(model, S, target, folds, BoostedTrees.staged_predict, _squared_error)
+
+    def stages(fitted: Any, rows: FloatArray) -> Iterator[FloatArray]:
+        for prediction in fitted.staged_predict(rows):
+            yield prediction[:, None]
+
+    return _boosted(_trees(BoostedTrees, seed), S, target, folds, stages, _squared_error)
 
 
-def boosted_classes(S: FloatArray, codes: IntArray, folds: Folds, seed: int) -> list[Any]:
-    """Boosted trees for a class, by log loss; none where classes are many and rows are few."""
+def boosted_classes(
+    S: FloatArray, codes: IntArray, folds: Folds, seed: int, width: int
+) -> Learned | None:
+    """Boosted trees for a class, by log loss; None where classes are many and rows are few."""
     n_classes = len(np.unique(codes))
     if n_classes > MOST_BOOSTED and len(codes) < FEWEST_PER_CLASS * n_classes:
-        return []
-    model = _trees(BoostedClasses, seed)
-    width = int(codes.max()) + 1
+        return None
 
     def stages(fitted: Any, rows: FloatArray) -> Iterator[FloatArray]:
         for p in fitted.staged_predict_proba(rows):
             yield spread_out(p, fitted.classes_, width)
 
-    return _boosted(model, S, codes, folds, stages, log_loss)
+    return _boosted(_trees(BoostedClasses, seed), S, codes, folds, stages, log_loss)
 
 
-def linear_classes(S: FloatArray, codes: IntArray, folds: Folds) -> list[Any]:
+def linear_classes(S: FloatArray, codes: IntArray, folds: Folds, width: int) -> Learned:
     """Logistic regression on standardised signals."""
     model = make_pipeline(
         SimpleImputer(keep_empty_features=True), StandardScaler(), LogisticRegression()
     )
+    found = np.empty((len(S), width))
     with warnings.catch_warnings():
         # An opinion that has not converged is one all the same, and is weighed by held-out rows.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return [clone(model).fit(S[kept], codes[kept]) for kept, _ in folds]
+        for kept, out in folds:
+            one = clone(model).fit(S[kept], codes[kept])
+            found[out] = spread_out(one.predict_proba(S[out]), one.classes_, width)
+        return Learned(model.fit(S, codes), found)
 
 
 def spread_out(p: FloatArray, classes: IntArray, width: int) -> FloatArray:
@@ -101,20 +110,15 @@ def _trees(kind: Any, seed: int) -> Any:
 
 
 def _squared_error(target: np.ndarray, prediction: FloatArray) -> float:
-    return float(np.sum((target - prediction) ** 2))
+    return float(np.sum((target - prediction[:, 0]) ** 2))
 
 
 def _boosted(
-    model: Any,
-    S: FloatArray,
-    target: np.ndarray,
-    folds: Folds,
-    stages: Callable[[Any, FloatArray], Iterator[FloatArray]],
-    error: Error,
-) -> list[Any]:
-    """Five models with the number of rounds that has the smallest error on the rows left out."""
+    model: Any, S: FloatArray, target: np.ndarray, folds: Folds, stages: Stages, error: Error
+) -> Learned:
+    """As many rounds as have the smallest error on the rows left out."""
     models = [clone(model).set_params(warm_start=True) for _ in folds]
-    errors = np.empty(0)
+    best = 0
     for n_rounds in MORE_ROUNDS:
         errors = np.zeros(n_rounds // STEP)
         for one, (kept, out) in zip(models, folds, strict=True):
@@ -122,11 +126,14 @@ def _boosted(
             for place, prediction in enumerate(stages(one, S[out]), start=1):
                 if place % STEP == 0:
                     errors[place // STEP - 1] += error(target[out], prediction)
-        if STEP * (int(np.argmin(errors)) + 1) < NEAR * n_rounds:
+        best = STEP * (int(np.argmin(errors)) + 1)
+        if best < NEAR * n_rounds:
             break
-    best = STEP * (int(np.argmin(errors)) + 1)
-    for one in models:
-        # Later rounds are left off: scikit-learn has no public way to use the first ones only.
-        del one._predictors[best:]
-        one.set_params(max_iter=best, warm_start=False)
-    return models
+    parts = [
+        next(islice(stages(one, S[out]), best - 1, None))
+        for one, (_, out) in zip(models, folds, strict=True)
+    ]
+    found = np.empty((len(S), parts[0].shape[1]))
+    for (_, out), part in zip(folds, parts, strict=True):
+        found[out] = part
+    return Learned(clone(model).set_params(max_iter=best).fit(S, target), found)

@@ -7,15 +7,16 @@ import numpy as np
 from locuscore._protocols import IntArray
 
 # The coverage given D2 has a standard deviation of about sqrt(alpha * (1 - alpha) / n): 0.03 for
-# alpha = 0.1 and n = 100. Until D2 has so many rows, the model of the loss gets no more than half.
-ENOUGH_TO_CALIBRATE = 100
+# alpha = 0.1 and n = 100, 0.013 for n = 500. D2 gets a smaller share once it has so many rows.
+FEWEST_TO_ROUND = 20
+SHARES = ((1 / 2, 100), (1 / 4, 500), (1 / 8, np.inf))
 
 
 def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
     """Positions of D1 and D2 among n rows; `size` is a share, a number or the positions of D2.
 
-    None gives a quarter of the rows, but at least `ENOUGH_TO_CALIBRATE` or half of them, whichever
-    is less.
+    None gives half of the rows up to 100 of them, or a quarter up to 500, or an eighth: the most of
+    these.
     """
     if np.ndim(size) > 0:
         cal = _check_positions(size, n)
@@ -47,7 +48,7 @@ def _check_positions(size: Any, n: int) -> IntArray:
 def _check_number(size: Any, n: int) -> int:
     """Return the number of rows in D2; a share gives at least 1, and leaves 2 for D1 if it can."""
     if size is None:
-        return max(1, min(max(round(n / 4), min(round(n / 2), ENOUGH_TO_CALIBRATE)), n - 2))
+        return max(1, min(_default_size(n), n - 2))
     if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1:
         return int(size)
     if isinstance(size, float | np.floating) and 0 < size < 1:
@@ -56,3 +57,9 @@ def _check_number(size: Any, n: int) -> int:
         "calibration_size must be a share strictly between 0 and 1, a number of rows, or the "
         f"positions of rows; got {size!r}."
     )
+
+
+def _default_size(n: int) -> int:
+    size = max(min(share * n, most) for share, most in SHARES)
+    # With 10 k - 1 rows the rank is whole for alpha = 0.1 and 0.2, and no coverage is given away.
+    return 10 * round(size / 10) - 1 if size >= FEWEST_TO_ROUND else round(size)
