@@ -21,7 +21,6 @@ from locuscore._inputs.opinion_models import (
     boosted_classes,
     boosted_numbers,
     folds_of,
-    held_out,
     linear_classes,
 )
 from locuscore._inputs.outputs import Outputs
@@ -100,7 +99,7 @@ def test_the_opinion_on_rows_of_d1_equals_its_transcription():
     own, columns = split_columns(locus.fit_signals_, locus)
     assert_close(own, S)
     assert_close(columns, np.column_stack([expected, np.abs(expected)]), rtol=1e-12)
-    assert [model.n_iter_ for model in opinion_of(locus).models] == [n_rounds] * 5
+    assert opinion_of(locus).model.n_iter_ == n_rounds
 
 
 @pytest.mark.parametrize("learn", [boosted_numbers, boosted_classes, linear_classes])
@@ -109,14 +108,11 @@ def test_no_row_is_told_by_a_model_that_saw_it(learn, monkeypatch):
     monkeypatch.setattr(opinion_models, "MORE_ROUNDS", (5,))  # else the label has a say in these
     n, folds = 60, folds_of(60, seed=3)
     target = (Y[:n] > 1).astype(np.int64)
-    more = () if learn is linear_classes else (7,)
+    more = {boosted_numbers: (7,), boosted_classes: (7, 2), linear_classes: (2,)}[learn]
 
     def values(labels):
         given = labels if learn is not boosted_numbers else labels.astype(np.float64)
-        models = learn(X[:n], given, folds, *more)
-        if learn is boosted_numbers:
-            return held_out(models, X[:n], folds, lambda m, S: m.predict(S)[:, None], 1)
-        return held_out(models, X[:n], folds, lambda m, S: m.predict_proba(S), 2)
+        return learn(X[:n], given, folds, *more).out_of_fold
 
     before, n_moved = values(target), 0
     for row in (0, 17, 59):
@@ -136,7 +132,7 @@ def test_noise_is_not_learned_by_heart(rng):
     opinion, columns = ErrorOpinion.learned(S, outputs, noise, (1, 2))
     assert opinion is None
     assert np.corrcoef(columns[:, 0], noise)[0, 1] < 0.1
-    told = np.mean([m.predict(S) for m in boosted_numbers(S, noise, folds_of(300, 1), 2)], axis=0)
+    told = boosted_numbers(S, noise, folds_of(300, 1), 2).model.predict(S)
     assert np.corrcoef(told, noise)[0, 1] > 0.4
 
 
@@ -161,21 +157,28 @@ def test_d1_is_kept_as_the_engine_saw_it():
 
 
 @pytest.mark.parametrize("kind", ["error", "squared error", "pinball"])
-def test_new_rows_get_the_mean_of_five_models(kind, fitted):
+def test_new_rows_are_told_by_a_model_of_all_of_d1(kind, fitted):
     locus = fitted(kind)
     own, columns = split_columns(locus.row_signals(NEW), locus)
     assert_close(own, np.column_stack([NEW, first(NEW)]))
-    models = opinion_of(locus).models
-    assert len(models) == 5
-    expected = np.mean([model.predict(own) for model in models], axis=0)
-    assert_close(columns, np.column_stack([expected, np.abs(expected)]), rtol=1e-13)
+    found, d1 = opinion_of(locus), locus.fit_rows_
+    errors = (Y - first(X))[d1] / unit_of((Y - first(X))[d1])
+    model = HistGradientBoostingRegressor(
+        learning_rate=0.15,
+        max_iter=found.model.n_iter_,
+        max_leaf_nodes=15,
+        early_stopping=False,
+        random_state=spawn_seeds(spawn_seeds(0, 4)[3], 2)[1],
+    ).fit(np.column_stack([X, first(X)])[d1], errors)
+    expected = model.predict(own)
+    assert_close(columns, np.column_stack([expected, np.abs(expected)]), rtol=1e-12)
 
 
-def test_the_size_is_that_of_five_models_in_mean_losses(fitted):
+def test_the_size_is_measured_in_mean_losses(fitted):
     locus = fitted("size")
     own, columns = split_columns(locus.row_signals(NEW), locus)
     assert_close(own, NEW)
-    logs = np.mean([model.predict(own) for model in opinion_of(locus).models], axis=0)
+    logs = opinion_of(locus).model.predict(own)
     assert_close(columns, np.exp(logs)[:, None] - 0.05, rtol=1e-13)
     z = np.abs(Y_NEW - first(NEW))
     assert np.corrcoef(columns[:, 0], z)[0, 1] > 0.3
@@ -471,10 +474,10 @@ def test_what_g_says_is_seen_even_if_it_is_no_signal():
     g = RandomForestRegressor(5, random_state=0).fit(*waves(100, seed=5))
     locus = Locus(g, signals=["x", "opinion"], **ORDINARY).fit(X, Y)
     assert locus.fit_signals_.shape[1] == 3 + 2
-    assert opinion_of(locus).models[0].n_features_in_ == 3 + 2
+    assert opinion_of(locus).model.n_features_in_ == 3 + 2
     hidden = Outputs.of(g, NEW, for_signals=True)
     seen = np.column_stack([NEW, hidden.mean_of_members, hidden.spread])
-    expected = np.mean([model.predict(seen) for model in opinion_of(locus).models], axis=0)
+    expected = opinion_of(locus).model.predict(seen)
     assert_close(locus.row_signals(NEW)[:, 3], expected, rtol=1e-12)
 
 

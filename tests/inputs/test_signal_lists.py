@@ -91,7 +91,7 @@ def test_an_opinion_sees_the_functions_columns():
     with_it, without = fit(["all", told]), fit("all")
     errors = (Y - FOREST.predict(X))[with_it.fit_rows_]
     unit = with_it.engine_.error_loss_.above
-    n_features = [opinion_of(locus).models[0].n_features_in_ for locus in (with_it, without)]
+    n_features = [opinion_of(locus).model.n_features_in_ for locus in (with_it, without)]
     assert n_features == [6, 5]
     correction = unit * with_it.fit_signals_[:, -2]
     assert np.corrcoef(correction, errors)[0, 1] > 0.3
@@ -100,7 +100,7 @@ def test_an_opinion_sees_the_functions_columns():
 def test_opinions_of_functions_alone():
     locus = fit([squares, "opinion"], first)
     assert kind_of(locus) == "ErrorOpinion"
-    assert opinion_of(locus).models[0].n_features_in_ == 2 + 1  # and what g says
+    assert opinion_of(locus).model.n_features_in_ == 2 + 1  # and what g says
     assert locus.signals_.needs_functions
     assert not fit("all").signals_.needs_functions
 

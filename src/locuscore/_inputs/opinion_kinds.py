@@ -168,6 +168,8 @@ class ClassOpinion:
         are_labels = all(isinstance(label, Label) for label in found.labels)
         if not are_labels or not 0 <= found.weight <= 1:
             raise ValueError("a second opinion has no labels or no weights")
+        if (found.weight and found.boosted is None) or (found.weight < 1 and found.linear is None):
+            raise ValueError("a second opinion lacks a model")
         return found
 
     def learned(
