@@ -70,8 +70,8 @@ class Locus(RowRules, BaseEstimator):
         Values the loss can take: a tuple (low, high), or a set or list of values. None for the
         loss's own.
     calibration_size
-        Share (float) or number (int) of rows in D2, or the positions of these rows. None for a
-        quarter of the rows, but at least 100, or half of them if there are fewer than 200.
+        Share (float) or number (int) of rows in D2, or the positions of these rows. None for half
+        of the rows until that is 100, then a quarter until that is 500, then an eighth.
     random_state
         Seed of the split and the engine.
 

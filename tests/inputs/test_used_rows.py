@@ -80,7 +80,7 @@ def test_the_calibration_rows_certify_as_before(fitted):
 
 def test_a_reference_of_calibration_rows_warns_where_these_certify(fitted):
     X, _ = rows(400)
-    with warns(LocusWarning, "100 reference rows"):
+    with warns(LocusWarning, "99 reference rows"):
         fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.calibration_rows_])
     fitted.certify(0.5, 0.2, 0.1, reference=X[fitted.fit_rows_])
     fitted.certify(0.5, 0.2, 0.1, *rows(300, seed=1), reference=X)

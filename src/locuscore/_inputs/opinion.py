@@ -28,6 +28,7 @@ from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray
+from locuscore._shared.boosting import few_threads
 from locuscore._shared.checks import check_numeric, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
@@ -115,7 +116,8 @@ def fit_opinion(
     if len(S) >= FEWEST_ROWS and np.ptp(labels.z):
         seen, (learn, target) = _inputs(S, outputs, output_encoder), _lesson(outputs, labels)
         fold_seed, own_seed = spawn_seeds(seed, 2)
-        part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
+        with few_threads(len(S)):  # threads would wait for each other at every round
+            part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
     if part is None:
         return None, np.empty((len(S), 0))
     if isinstance(part, ErrorOpinion):

@@ -71,7 +71,7 @@ class Signals:
         return np.hstack(self._parts(outputs))
 
     def as_of_new_rows(self, S: FloatArray, outputs: Outputs) -> FloatArray:
-        """What new rows with the signals of these rows of D1 have: the opinion of all models."""
+        """What new rows with the signals of these rows of D1 have: the opinion of new rows."""
         if self.opinion is None:
             return S
         values = S[:, : -self.opinion.part.WIDTH]

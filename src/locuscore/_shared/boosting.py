@@ -13,21 +13,26 @@ MOST_ROWS_OF_ONE_THREAD = 30_000
 UNIT_STEP = 128  # of the exponent of the unit: targets of usual size are left as they are
 
 
+def few_threads(n_rows: int) -> Any:
+    """Context in which boosted trees of scikit-learn use one thread, if the rows are few.
+
+    Up to about 30,000 rows, more threads gain nothing. On busy cores they wait for each other, and
+    a fit of a second can take a minute.
+    """
+    return threadpool_limits(1 if n_rows <= MOST_ROWS_OF_ONE_THREAD else None, user_api="openmp")
+
+
 class _OnAnyFeatures:
     """For boosted trees of scikit-learn: features that they cannot take, and few threads.
 
     A feature that is missing in every row is made constant, so no tree splits on it, and `predict`
     accepts any value there. This happens with columns that are not filled yet, and in folds that
     miss the few filled rows of a column.
-
-    Up to about 30,000 rows, more threads gain nothing. On busy cores they wait for each other, and
-    a fit of a second can take a minute.
     """
 
     def fit(self, X: FloatArray, y: np.ndarray, **kwargs: Any) -> Self:
         """Fit as scikit-learn does, but small samples with one thread."""
-        n_threads = 1 if len(X) <= MOST_ROWS_OF_ONE_THREAD else None
-        with threadpool_limits(n_threads, user_api="openmp"):
+        with few_threads(len(X)):
             filled = np.where(np.isnan(X).all(axis=0), 0.0, X)
             super().fit(filled, y, **kwargs)  # type: ignore[misc]  # of the class beside this one
         return self

@@ -148,7 +148,7 @@ OwnClasses = Annotated[
 ]
 CalibrationSize = Annotated[
     float | None,
-    option("--calibration-size", "X", "Share of the rows that calibrates; a quarter.", MODEL),
+    option("--calibration-size", "X", "Share of the rows that calibrates; by their number.", MODEL),
 ]
 Alphas = Annotated[
     list[float] | None,
