@@ -46,6 +46,14 @@ LOCUS_ENGINES: dict[str, dict[str, Any]] = {
     "Scale": {"engine": engines.Scale(), "signals": BEFORE},
 }
 OURS = ("Locus", WITHOUT)
+FORMER = "Locus 0.1.0"  # our default before there was an opinion; only compared with
+SHOWN = {
+    "Locus": "#D55E00",
+    WITHOUT: "#E69F00",
+    FORMER: "#999999",
+    "QuantileGrid": "#0072B2",
+    "Scale": "#009E73",
+}
 
 
 def repeats(n: int, method: str) -> int:
@@ -183,7 +191,7 @@ def section() -> list[str]:
         rows = []
         for name in GENERATORS:
             for kind in ("rule", "forest"):
-                for engine in LOCUS_ENGINES:
+                for engine in SHOWN:
                     same = {"dataset": name, "g": kind, "engine": engine}
                     mine = [r for r in there if all(r[k] == v for k, v in same.items())]
                     found = [[r for r in mine if r["n"] == n] for n in sizes]
@@ -195,12 +203,11 @@ def section() -> list[str]:
 
 
 def draw(there: list[dict[str, Any]]) -> None:
-    colours = dict(zip(LOCUS_ENGINES, ("#D55E00", "#E69F00", "#0072B2", "#009E73"), strict=True))
     figure, grid = plt.subplots(2, len(GENERATORS), figsize=(12, 5.6), sharex=True, sharey="row")
     for column, name in enumerate(GENERATORS):
         for row, kind in enumerate(("rule", "forest")):
             axes = grid[row, column]
-            for engine, colour in colours.items():
+            for engine, colour in SHOWN.items():
                 mine = [
                     r for r in there if (r["dataset"], r["g"], r["engine"]) == (name, kind, engine)
                 ]
@@ -219,7 +226,7 @@ def draw(there: list[dict[str, Any]]) -> None:
     figure.supxlabel("labelled rows", fontsize=9)
     figure.supylabel("tail rate above the oracle's, %", fontsize=9)
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(SHOWN), frameon=False)
     figure.set_layout_engine("constrained")
     FIGURE.parent.mkdir(exist_ok=True)
     figure.savefig(FIGURE, dpi=110)
