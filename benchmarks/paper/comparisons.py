@@ -14,6 +14,8 @@ FEWEST_SPLITS = 3  # two can agree by chance, and would then be certain
 MARGIN = 0.005  # differences below half a point are ties
 N_AVAILABLE = 11  # datasets of the paper that can be had
 FEWEST_INSIDE = 7
+FORMER = "Locus 0.1.0"
+TOLERATED = 0.3  # points
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,44 @@ def differences(summary: Summary, measure: str = "rate") -> list[Difference]:
             for one, adjusted in _holm_of([d for d in found if d.dataset == dataset]).items()
         }
     return list(everywhere.values())
+
+
+@dataclass(frozen=True)
+class Change:
+    """Our default beside that of 0.1.0 on one dataset, on shared seeds; percent and points."""
+
+    dataset: str
+    n: int
+    rates: tuple[float, float]  # mean tuned rate, before and now
+    standard_error: float  # of the mean difference of the rates
+    pinballs: tuple[float, float]  # of the mean loss, before and now
+
+    @property
+    def is_worse(self) -> bool:
+        """By more than 0.3 points and two standard errors of the paired mean."""
+        return self.rates[1] - self.rates[0] > TOLERATED + 2 * self.standard_error
+
+
+def changes(summary: Summary) -> list[Change]:
+    """What became of our default on each dataset."""
+    found = []
+    for dataset in summary.datasets:
+        before, now = (summary.records(dataset, name) for name in (FORMER, OURS))
+        seeds = sorted(set(before) & set(now))
+        if not seeds:
+            continue
+        rates, pinballs = (
+            100 * np.array([[value(records[seed]) for records in (before, now)] for seed in seeds])
+            for value in (
+                lambda record: record["alpha_rate"],
+                lambda record: record["pinball"] / record["mean_loss"],
+            )
+        )
+        gaps = rates[:, 1] - rates[:, 0]
+        error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else np.nan
+        means = (tuple(map(float, part.mean(axis=0))) for part in (rates, pinballs))
+        found.append(Change(dataset, len(seeds), next(means), error, next(means)))
+    return found
 
 
 def _holm_of(found: list[Difference]) -> dict[Difference, Difference]:

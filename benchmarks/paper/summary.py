@@ -15,7 +15,7 @@ PAPER_FILE = Path(__file__).with_name("paper.json")
 OURS = "Locus"
 LOCUS_COLUMNS = ["LOCUS BART", "LOCUS BART gamma", "LOCUS MDN", "LOCUS MDN gamma"]
 RIVAL_GROUPS = ("baselines", "peers")
-NOT_OURS = (*RIVAL_GROUPS, "same rows")
+NOT_OURS = (*RIVAL_GROUPS, "same rows", "opinion")
 NOT_RIVALS = ("IFlag reversed",)  # printed for the paper's sake; the right sign counts
 
 
