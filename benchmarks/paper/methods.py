@@ -163,8 +163,14 @@ class Method:
         )
 
 
-def _default() -> None:
-    """No engine: the library's own default."""
+class ToldSpread(engines.Forest):
+    """The library's own default engine, told that the last signal is the spread of g's trees.
+
+    `Locus(g)` tells it so; here g is a column of the rows.
+    """
+
+    def fit(self, S: np.ndarray, z: np.ndarray, errors: Any = None) -> "ToldSpread":
+        return super().fit(S, z, errors, spread=None if errors is not None else -1)
 
 
 def _core_ensemble() -> Any:
@@ -256,7 +262,7 @@ def _registry() -> list[Method]:
             "quantile-forest", peers.uncalibrated, rivals.quantile_forest, 0.7, "quantile_forest"
         ),
         *_shown("forest mean loss", peers.uncalibrated, rivals.forest_mean_loss, 0.5),
-        Method("Locus", "ours", partial(locus, engine=_default, columns="opinion"), 1.5),
+        Method("Locus", "ours", partial(locus, engine=ToldSpread, columns="opinion"), 1.5),
         Method("Locus 0.1.0", "before", partial(locus, engine=engines.Forest), 0.4, datasets=()),
         Method("Locus auto", "ours", partial(locus, engine=lambda: "auto"), 36.0, 0.6, n_seeds=FEW),
         *_paper(_paper_bart, "BART", 10.0, group="paper", needs=("stochtree",)),

@@ -92,6 +92,12 @@ class Signals:
         """Position from the end of the error that the opinion expects; None without it."""
         return None if self.opinion is None else self.opinion.error_column
 
+    def spread_column(self, outputs: Outputs) -> int | None:
+        """Position from the end of the spread of g's members; None without it, or of several."""
+        if self.output_encoder is None or outputs.spread is None or outputs.n_outputs != 1:
+            return None
+        return -1 - self._opinion_width - self.function_width
+
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
         for rows in row_blocks(len(outputs), outputs.X.shape[1], MOST_ROWS_AT_ONCE):

@@ -61,8 +61,21 @@ class SignedErrors:
         return self.errors - S[:, self.column]
 
 
-def fit_engine(engine: Any, S: FloatArray, z: FloatArray, errors: SignedErrors | None) -> Any:
-    """Fit an engine; `errors` reach one whose `fit` has a parameter of that name."""
-    if errors is None or not has_fit_parameter(engine, "errors"):
-        return engine.fit(S, z)
-    return engine.fit(S, z, errors=errors)
+def fit_engine(
+    engine: Any,
+    S: FloatArray,
+    z: FloatArray,
+    errors: SignedErrors | None,
+    spread: int | None = None,
+) -> Any:
+    """Fit an engine; what else is known reaches one whose `fit` has a parameter of that name.
+
+    `spread` is the position of the signal that tells how far the predictor's members disagree.
+    """
+    known = {"errors": errors, "spread": spread}
+    told = {
+        name: value
+        for name, value in known.items()
+        if value is not None and has_fit_parameter(engine, name)
+    }
+    return engine.fit(S, z, **told)

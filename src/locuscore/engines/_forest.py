@@ -16,6 +16,7 @@ from locuscore._shared.checks import check_count
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import StepDraws, smallest_scale
+from locuscore.engines._row_unit import RowUnit
 from locuscore.engines._shared_shape import SharedShape, out_of_bag
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
@@ -37,7 +38,9 @@ class Forest(BaseEstimator):
 
     A leaf of few rows knows little of the shape of its losses. Some of a row's points are therefore
     those of one shape, of all rows of D1, times the mean loss that the trees expect of the row: a
-    share of ``100 / (100 + n)``, so half of them with 100 rows in D1, and none from 1,500 on.
+    share of ``100 / (100 + n)``, so half of them with 100 rows in D1, and none from 1,500 on. Where
+    `fit` is told which signal is the spread of the predictor's members, losses are measured in that
+    spread to the same power, so with few rows they grow with it.
 
     Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
     statistics of what the second opinion did not expect of them. A new row adds what it expects
@@ -76,10 +79,18 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=("forest_", "table_row_", "table_", "error_table_", "error_loss_", "shape_"),
+        fields=(
+            "forest_",
+            "table_row_",
+            "table_",
+            "error_table_",
+            "error_loss_",
+            "shape_",
+            "unit_",
+        ),
         single=("smallest_", "n_draws_", "error_column_"),
-        later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_"),
-        holds=(ErrorLoss, SharedShape),
+        later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_", "unit_"),
+        holds=(ErrorLoss, SharedShape, RowUnit),
     )
 
     n_trees: int = 100
@@ -92,11 +103,25 @@ class Forest(BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
-        """Grow the trees, then fill their leaves with the losses."""
+    def fit(
+        self,
+        S: FloatArray,
+        z: FloatArray,
+        errors: SignedErrors | None = None,
+        spread: int | None = None,
+    ) -> Self:
+        """Grow the trees, then fill their leaves with the losses.
+
+        `errors` are the signed errors behind the losses, `spread` is the signal that tells how far
+        the predictor's members disagree; both are optional.
+        """
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
         self.n_draws_ = self._count_draws()
+        self.unit_ = None
+        if errors is None and spread is not None:  # expected errors say more than their size
+            self.unit_ = RowUnit.learned(S, z, spread)
+            z = z if self.unit_ is None else z / self.unit_(S)
         self.forest_ = self._grown(S, z)
         # All rows fill the leaves, also those that a tree was not grown on.
         leaves = self._leaves(S)
@@ -131,10 +156,15 @@ class Forest(BaseEstimator):
             raise ValueError("Forest has fewer leaves than trees.")
         points = self._points(S, leaves)
         flat = points.reshape(len(points), -1)
+        top = flat.max(axis=1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
+        unit = getattr(self, "unit_", None)
+        if unit is not None:
+            size = unit(S)
+            points, top, scale = points * size[:, None, None], top * size, scale * size
         # An archive written before trees were pooled has one per draw.
         n_draws = getattr(self, "n_draws_", self.n_trees)
-        return StepDraws(points.reshape(len(points), n_draws, -1), flat.max(axis=1), scale)
+        return StepDraws(points.reshape(len(points), n_draws, -1), top, scale)
 
     def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
         """Points of each row and tree, given rows of the tables, (n, trees, points)."""

@@ -13,6 +13,7 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
 
 EQUAL_WEIGHT = 100  # rows of D1 at which the shape of a leaf and that of all rows weigh the same
+SMALLEST_WEIGHT = 1 / 16
 PRIOR_ROWS = 20  # rows with the mean loss that each expectation is mixed with
 MOST_POINTS = 1_000_000  # of the shape, in an archive
 SMALLEST_SIZE = 1e-3  # of the mean loss: a ratio to less would be enormous
@@ -37,10 +38,9 @@ class SharedShape:
     ) -> Self | None:
         """Learn from D1; None where it is large, or where losses tie, as those of classes do."""
         n, n_trees = leaves.shape
-        per_tree = round(n_points * EQUAL_WEIGHT / (EQUAL_WEIGHT + n))
-        per_tree = min(per_tree, n_points - 1)
+        per_tree = min(round(n_points * share_of_few_rows(n)), n_points - 1)
         typical = float(np.mean(z))
-        if not per_tree or len(np.unique(z)) <= n / 2 or np.min(z) < 0:
+        if not per_tree or not is_continuous(z):
             return None
         count, expected, _ = out_of_bag(forest, np.asarray(S, dtype=np.float32), z)
         expected = np.where(count > 0, expected, typical)
@@ -76,6 +76,17 @@ class SharedShape:
         if len(self.ratios) != places.shape[1]:
             raise ValueError("the shape of a forest has other trees than it.")
         return self.means[places].mean(axis=1)[:, None, None] * self.ratios
+
+
+def share_of_few_rows(n: int) -> float:
+    """Weight of what all of D1 shares: a half with 100 rows, none above 1,500."""
+    weight = EQUAL_WEIGHT / (EQUAL_WEIGHT + n)
+    return weight if weight >= SMALLEST_WEIGHT else 0.0
+
+
+def is_continuous(z: FloatArray) -> bool:
+    """Whether losses are lengths, most of them different: neither tied as classes nor negative."""
+    return bool(len(np.unique(z)) > len(z) / 2 and np.min(z) >= 0)
 
 
 def _mixed(mean: FloatArray, n: int, typical: float) -> FloatArray:

@@ -1,0 +1,133 @@
+"""A forest of few rows: one shape for all of them, and losses in units of the members' spread."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+
+from helpers import assert_close
+from locuscore import Locus
+from locuscore._laws.signed_errors import ErrorLoss, SignedErrors, fit_engine
+from locuscore.engines import Forest
+from locuscore.engines._row_unit import RowUnit
+from locuscore.engines._shared_shape import share_of_few_rows
+
+
+def noisy(n, seed=0):
+    """Three signals, the last of which is the spread, and losses that grow with it."""
+    rng = np.random.default_rng(seed)
+    S = rng.uniform(0.2, 1.0, size=(n, 3))
+    return S, S[:, 2] * np.abs(rng.normal(size=n))
+
+
+S, Z = noisy(80)
+NEW, _ = noisy(9, seed=1)
+
+
+def pooled(engine, rows):
+    draws = engine.predict_draws(rows)
+    return np.sort(draws.points.reshape(len(rows), -1), axis=1), draws.top, draws.scale
+
+
+def test_the_weight_of_what_all_rows_share():
+    assert share_of_few_rows(100) == 0.5
+    assert share_of_few_rows(1500) == 1 / 16
+    assert share_of_few_rows(1501) == 0.0
+    assert share_of_few_rows(31) == pytest.approx(100 / 131)
+
+
+def test_losses_in_units_are_those_of_a_forest_of_ratios():
+    """The slow definition: model z / unit, and multiply every law by the unit of its row."""
+    told = Forest(20, random_state=0).fit(S, Z, spread=2)
+    power = 100 / (100 + len(Z))
+
+    def unit(rows):
+        return np.array([max(row[2] / S[:, 2].mean(), 0.05) ** power for row in rows])
+
+    plain = Forest(20, random_state=0).fit(S, Z / unit(S))
+    for of_told, of_plain in zip(pooled(told, NEW), pooled(plain, NEW), strict=True):
+        size = unit(NEW) if of_plain.ndim == 1 else unit(NEW)[:, None]
+        assert_close(of_told, of_plain * size, rtol=1e-12)
+
+
+def test_laws_grow_with_the_spread_and_one_that_is_not_told_learns_it_less():
+    low, high = (np.column_stack([NEW[:, :2], np.full(len(NEW), s)]) for s in (0.25, 0.95))
+    ratios = []
+    for spread in (2, None):
+        engine = Forest(50, random_state=0).fit(*noisy(40), spread=spread)
+        means = [pooled(engine, rows)[0].mean() for rows in (low, high)]
+        ratios.append(means[1] / means[0])
+    assert ratios[0] > 1.2 * ratios[1]
+
+
+def test_where_there_is_no_unit():
+    many = noisy(1600)
+    assert Forest(3).fit(*many, spread=2).unit_ is None
+    assert Forest(3).fit(S, Z).unit_ is None
+    assert Forest(3).fit(S, np.round(Z), spread=2).unit_ is None  # losses that tie
+    assert Forest(3).fit(S, Z - 1.0, spread=2).unit_ is None  # negative ones
+    assert Forest(3).fit(S * [1, 1, 0], Z, spread=2).unit_ is None  # members that agree
+    errors = SignedErrors(ErrorLoss(), Z, -1)
+    assert Forest(3).fit(S, Z, errors, spread=2).unit_ is None
+
+
+def test_a_member_that_agrees_has_a_small_unit_and_no_zero():
+    unit = RowUnit.learned(S, Z, 2)
+    assert_close(unit(np.zeros((2, 3))), np.full(2, 0.05**unit.power))
+
+
+def test_units_do_not_depend_on_the_scale_of_losses_and_spreads():
+    other = Forest(10, random_state=0).fit(S * [1, 1, 2.0**30], Z * 2.0**30, spread=2)
+    one = Forest(10, random_state=0).fit(S, Z, spread=2)
+    for ours, theirs in zip(pooled(one, NEW), pooled(other, NEW * [1, 1, 2.0**30]), strict=True):
+        assert np.array_equal(ours * 2.0**30, theirs)
+
+
+def fitted(n, g=None, **settings):
+    """A forest whose trees disagree, and labelled rows that leave no second opinion."""
+    rng = np.random.default_rng(n)
+    X = rng.uniform(size=(300 + n, 2))
+    y = X[:, 1] * rng.normal(size=len(X))
+    model = RandomForestRegressor(20, random_state=0) if g is None else g
+    model = clone(model).fit(X[:300], y[:300])
+    return Locus(model, random_state=0, **settings).fit(X[300:], y[300:]), X[300:]
+
+
+def test_locus_tells_its_engine_where_the_spread_is():
+    locus, X = fitted(80)
+    assert locus.signals_.opinion is None
+    column = locus.engine_.unit_.column
+    spread = np.std([tree.predict(X) for tree in locus.predictor.estimators_], axis=0)
+    assert_close(locus.row_signals(X)[:, column], spread, rtol=1e-9)
+    with_own, X = fitted(80, signals=["all", lambda X: X[:, :1] + 5])
+    column = with_own.engine_.unit_.column
+    assert_close(with_own.row_signals(X)[:, column], spread, rtol=1e-9)
+
+
+def test_locus_has_no_spread_to_tell():
+    for choice in ("x", ["x", "opinion"]):
+        assert fitted(80, signals=choice)[0].engine_.unit_ is None
+    assert fitted(80, g=LinearRegression())[0].engine_.unit_ is None
+    two = RandomForestRegressor(5, random_state=0).fit(S, np.column_stack([Z, Z]))
+    locus = Locus(two, loss=lambda y, g: np.abs(y - g).max(axis=1), random_state=0)
+    assert locus.fit(S, np.column_stack([Z + 0.1, Z])).engine_.unit_ is None
+
+
+def test_an_engine_of_others_need_not_take_a_spread():
+    class Plain:
+        def fit(self, S, z):
+            self.seen = z
+            return self
+
+    assert fit_engine(Plain(), S, Z, None, 2).seen is Z
+
+
+def test_all_points_are_one_shape_times_a_size_if_nothing_tells_rows_apart():
+    """Signals without a split leave each row the mean loss, and the shape is that of the losses."""
+    flat = np.zeros((60, 1))
+    engine = Forest(10, random_state=0).fit(flat, Z[:60])
+    points = np.sort(engine.shape_.points(np.zeros((1, 10), dtype=np.int64)).ravel())
+    assert engine.shape_.per_tree == round(8 * 100 / 160)
+    assert_close(np.median(points), np.median(Z[:60]), rtol=0.15)
+    assert points.max() <= 1.6 * Z[:60].max()
