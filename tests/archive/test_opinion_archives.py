@@ -176,6 +176,7 @@ TEXT = ["high", "low", "middle"]
         ("class", in_part(weight=2.0)),
         ("class", in_part(weight=None)),
         ("class", in_part(weight=lambda part: part(np.ones((9, 1))))),
+        ("class", in_part(boosted=lambda part: part(boosted_on(9)))),
         ("class", in_part(boosted=None)),
         ("class", in_part(linear=None)),
         ("class, log", in_part(loss="absolute")),
@@ -212,7 +213,6 @@ def wide(n_outputs):
     [
         ("error", in_part(model=lambda part: part(boosted_on(2))), "2 features"),
         ("size", in_part(model=lambda part: part(boosted_on(9))), "9 features"),
-        ("class", in_part(boosted=lambda part: part(boosted_on(9))), "predict_proba"),
         ("error", in_part(model=lambda part: part(wide(3))), r"\(7, 3\)"),
         ("error", in_part(model=lambda part: part(StandardScaler().fit(X))), "predict"),
         ("error", in_part(model=[]), "list"),

@@ -72,7 +72,10 @@ def given_signals(signals: Any, given: Any) -> Signals:
     """Return the map from rows to floats; functions of the caller's own must be given."""
     parts = (signals.encoder, signals.output_encoder) if isinstance(signals, Signals) else (0, 0)
     is_map = all(isinstance(part, Encoder | None) for part in parts)
-    if not is_map or not isinstance(signals.opinion, Opinion | None):
+    widths = (signals.own_width, signals.function_width) if is_map else ()
+    # As many columns are named.
+    are_widths = all(type(width) is int and 0 <= width <= MOST_COLUMNS for width in widths)
+    if not is_map or not are_widths or not isinstance(signals.opinion, Opinion | None):
         raise ArchiveError("its signals are no map of rows to numbers.")
     if not signals.needs_functions:
         return signals
@@ -123,6 +126,7 @@ def decode_predictor(state: Any, reader: Reader) -> Any:
 # Attributes of a fitted estimator that scoring reads, each of a class that says how it is kept.
 FITTED = ("engine_", "gamma_", "support_", "floor_", "calibration_", "schema_", "signals_")
 MOST_OUTPUTS = 10_000  # as many columns are named
+MOST_COLUMNS = 1_000_000
 
 
 def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:

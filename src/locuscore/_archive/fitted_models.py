@@ -31,6 +31,8 @@ from locuscore._archive.fitted_trees import (
 BOOSTED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
 MOST_TERMS, MOST_LOOPED = 2**20, 2**16  # of a polynomial; above degree 3 sparse terms are looped
 LARGEST_DEGREE = 64
+# Arrays that scikit-learn multiplies and adds.
+COMPUTED_WITH = {"coef_", "coefs_", "intercept_", "intercepts_", "mean_", "scale_", "var_"}
 METHODS = {"predict", "predict_proba", "decision_function"}
 
 
@@ -79,16 +81,31 @@ def limit_jobs(own: dict[str, Any]) -> None:
         own["n_jobs"] = min(int(own["n_jobs"]), cpu_count() or 1)
 
 
+def are_numbers(value: Any) -> bool:
+    """Whether a value is an array of numbers: one of texts may hold values of any size."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+
+
 def _check_sizes(model: Any) -> None:
     """Check what scikit-learn allocates before it looks at arrays."""
     own = vars(model)
     limit_jobs(own)
+    for name in COMPUTED_WITH & own.keys():
+        parts = own[name] if isinstance(own[name], list) else [own[name]]
+        if not all(are_numbers(part) or isinstance(part, Number | None) for part in parts):
+            raise ValueError(f"the {name} of a {type(model).__name__} are no numbers")
+    unit = own.get("unit_", 1.0)
+    if not isinstance(unit, float) or not 0 < unit < np.inf:
+        raise ValueError(f"a {type(model).__name__} has a unit that is no positive number")
     # Broadcasting would give one value for each pair of a row and an intercept.
-    if np.ndim(own.get("intercept_", 0.0)) > 1 or np.ndim(own.get("unit_", 0.0)):
+    if np.ndim(own.get("intercept_", 0.0)) > 1:
         raise ValueError(f"a {type(model).__name__} has an intercept of several dimensions")
     # A type of text or bytes can be of any length, for each value of the output.
     if own.get("dtype") is not None and np.dtype(own["dtype"]).kind not in "biuf":
         raise ValueError(f"a {type(model).__name__} gives something else than numbers")
+    types = [value for value in own.values() if isinstance(value, np.dtype)]
+    if any(one.kind not in "biufO" for one in types):
+        raise ValueError(f"a {type(model).__name__} fills in something else than numbers or text")
     # Room is made for as many as it claims, and filled for as many as there are.
     if "n_classes_" in own and "classes_" in own:
         several = isinstance(own["n_classes_"], list)
@@ -164,8 +181,9 @@ def _check_categories(model: Any) -> None:
     for known in vars(model).get("categories_", []):
         levels = known
         if known.dtype.kind == "O":  # numbers are searched in these as well
-            levels = np.array([v for v in known if isinstance(v, Number)], dtype=np.float64)
-            is_mixed = len(levels) and not all(v is None or isinstance(v, Number) for v in known)
+            there = [v for v in known if v is not None and v == v]  # neither None nor NaN
+            levels = np.array([v for v in there if isinstance(v, Number)], dtype=np.float64)
+            is_mixed = 0 < len(levels) < len(there)
         else:
             is_mixed = known.dtype.kind not in "biufUSmM"
         if known.ndim != 1 or is_mixed:

@@ -223,6 +223,9 @@ def _check_array(file: SkopsFile, node: Node) -> None:
             raise ArchiveError("it holds an array where a single number belongs.")
     elif _kind(node) != "numpy.ndarray" or node["type"] != "json":
         raise ArchiveError("it holds an array of an unknown kind.")
+    elif any(_is_matrix(file, item) for item in node["content"]):
+        # Rows and columns would be broadcast against each other. Edges of bins are such lists.
+        raise ArchiveError("it holds an array of matrices.")
     elif len(_items(node["shape"])) != 1:
         # numpy finds the shape by looking into the items, where sequences would be unpacked.
         waiting, leaves = list(node["content"]), 0
@@ -236,6 +239,13 @@ def _check_array(file: SkopsFile, node: Node) -> None:
                 raise ArchiveError("it holds an array of objects that are no plain values.")
         if math.prod(_whole(length, 0, leaves) for length in _items(node["shape"])) != leaves:
             raise ArchiveError("it holds an array of another shape than its own.")
+
+
+def _is_matrix(file: SkopsFile, item: Node) -> bool:
+    """Whether an item of an array of objects is an array of more than one dimension."""
+    if item["__loader__"] != "NdArrayNode":
+        return False
+    return item["type"] != "numpy" or len(array_header(file._members[item["file"]])[0]) > 1
 
 
 def _check_dtype(file: SkopsFile, node: Node) -> None:

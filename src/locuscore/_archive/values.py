@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from locuscore import engines
 from locuscore._archive.container import ArchiveError, array_bytes, read_array
-from locuscore._archive.fitted_models import limit_jobs
+from locuscore._archive.fitted_models import are_numbers, limit_jobs
 from locuscore._archive.kinds import HOW_TO_DECLARE, Kinds, declared
 from locuscore._archive.lightgbm_models import is_lightgbm, lightgbm_parts, read_lightgbm
 from locuscore._archive.skops_models import read_skops, skops_bytes
@@ -110,7 +110,8 @@ def _parts_of(value: Any, kept: Kept) -> dict[str, Any]:
         parts = dict(value.to_parts())
     else:
         late = {one for one in kept.later if not hasattr(value, one)}
-        names = [one for one in (*kept.fields, *kept.single) if one not in late]
+        every = (*kept.fields, *kept.numbers, *kept.single)
+        names = [one for one in every if one not in late]
         parts = {one: getattr(value, one) for one in names}
     if not kept.names - set(kept.later) <= set(parts) <= kept.names:
         raise TypeError(f"{name} has the parts {sorted(parts)}, but declares {sorted(kept.names)}.")
@@ -165,7 +166,10 @@ class Reader:
             raise ArchiveError(f"the state of its {kind} is not what a {kind} has.")
         inside = replace(self, kinds=self.kinds.inside(found))
         parts = {name: inside.decode(item) for name, item in state.items()}
-        for name in parts.keys() - set(kept.fields):
+        for name in parts.keys() & set(kept.numbers):
+            if not are_numbers(parts[name]) and parts[name] is not None:
+                raise ArchiveError(f"the {name} of its {kind} is no array of numbers.")
+        for name in parts.keys() - {*kept.fields, *kept.numbers}:
             # Arrays in place of numbers would multiply each other's sizes.
             if not isinstance(parts[name], PLAIN):
                 raise ArchiveError(f"the {name} of its {kind} is no single value.")
@@ -202,6 +206,9 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
     items = [reader.decode(item) for item in value["items"]]
+    # Arrays among them would be broadcast against each other.
+    if not all(isinstance(item, (*PLAIN, bytes)) for item in items):
+        raise ArchiveError("it holds an array of objects that are no plain values.")
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array.reshape(value["shape"])

@@ -35,6 +35,7 @@ from locuscore._shared.seeds import spawn_seeds
 
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
 FEWEST_OF_CLASS = 10
+SMALLEST_ATOM = 0.02  # share of the rows; fewer equal losses are chance, or rounding
 SMALLEST_PROBABILITY = 1e-3  # of g, to have a logarithm
 
 
@@ -59,8 +60,15 @@ class Labelled:
         return cls(loss, z, targets, errors / unit, unit)
 
     def signed(self, column: int | None) -> SignedErrors | None:
-        """The errors for an engine; None unless the opinion expects some that make the loss."""
+        """The errors for an engine; None unless the opinion expects some that make the loss.
+
+        Expected plus unexpected errors never add up to a loss that many rows share, such as none at
+        all, so where there is such a loss they would deny it.
+        """
         if self.errors is None or column is None or self.loss.of_error is None:
+            return None
+        most_frequent = int(np.unique(self.z, return_counts=True)[1].max())
+        if most_frequent > max(SMALLEST_ATOM * len(self.z), 2):
             return None
         return SignedErrors(self.loss.of_error.in_unit(self.unit), self.errors, column)
 
@@ -89,6 +97,8 @@ class Opinion:
         is_opinion = isinstance(found.part, OpinionPart)
         if not is_opinion or not isinstance(found.output_encoder, Encoder | None):
             raise ValueError("a second opinion is of an unknown kind")
+        if not isinstance(found.part.unit, float) or not 0 < found.part.unit < np.inf:
+            raise ValueError("a second opinion has a unit that is no positive number")
         return found
 
     def __call__(self, S: FloatArray, outputs: Outputs) -> FloatArray:

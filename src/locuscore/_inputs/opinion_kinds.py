@@ -53,7 +53,7 @@ class ErrorOpinion:
         folds = folds_of(len(S), fold_seed)
         learned = boosted_numbers(S, errors, folds, seed)
         expected = learned.out_of_fold[:, 0]
-        helps = np.sum((errors - expected) ** 2) <= (1 - LEAST_GAIN) * np.sum(errors**2)
+        helps = _helps(expected, errors, 0.0)
         return (cls(learned.model) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
@@ -69,6 +69,12 @@ class ErrorOpinion:
     @staticmethod
     def _columns(error: FloatArray) -> FloatArray:
         return np.column_stack([error, np.abs(error)])
+
+
+def _helps(expected: FloatArray, found: FloatArray, without: float) -> bool:
+    """Whether an opinion removes enough of the squared errors that there would be without it."""
+    left = float(np.sum((found - expected) ** 2))
+    return left <= (1 - LEAST_GAIN) * float(np.sum((found - without) ** 2))
 
 
 def _against(error: float, answer: Any) -> str:
@@ -91,7 +97,7 @@ def _expects_loss(size: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SizeOpinion:
-    """Expects the size of the loss: boosted logarithms, so that a few large ones do not rule.
+    """Expects the typical size of the loss: boosted logarithms, so that large ones do not rule.
 
     It is measured in mean losses, `unit`, so that none is too large for an engine.
     """
@@ -114,7 +120,7 @@ class SizeOpinion:
         logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
         learned = boosted_numbers(S, logs, folds, seed)
         expected = learned.out_of_fold[:, 0]
-        helps = np.sum((logs - expected) ** 2) < np.sum((logs - logs.mean()) ** 2)
+        helps = _helps(expected, logs, logs.mean())
         return (cls(learned.model, unit) if helps else None), cls._columns(expected)
 
     def columns(self, S: FloatArray, outputs: Outputs) -> FloatArray:
@@ -124,7 +130,9 @@ class SizeOpinion:
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """What it expects of each row."""
         sizes = self.unit * columns[:, 0]
-        return [f"a second model {_expects_loss(size)}" for size in sizes.tolist()]
+        # The mean of logarithms is that of a typical loss; a mean loss would be larger.
+        text = "a second model puts the typical size of the loss at"
+        return [f"{text} {readable(max(size, 0.0))}" for size in sizes.tolist()]
 
     @staticmethod
     def _columns(logs: FloatArray) -> FloatArray:
@@ -142,7 +150,8 @@ class ClassOpinion:
 
     ARCHIVE = Kept(
         "ClassOpinion",
-        fields=("labels", "costs", "boosted", "linear"),
+        fields=("labels", "boosted", "linear"),
+        numbers=("costs",),
         single=("loss", "weight", "unit"),
     )
     WIDTH: ClassVar = 2
@@ -170,6 +179,9 @@ class ClassOpinion:
             raise ValueError("a second opinion has no labels or no weights")
         if (found.weight and found.boosted is None) or (found.weight < 1 and found.linear is None):
             raise ValueError("a second opinion lacks a model")
+        for model in (found.boosted, found.linear):
+            if model is not None and not _are_codes(getattr(model, "classes_", None), n):
+                raise ValueError("a second opinion knows other classes than it names")
         return found
 
     def learned(
@@ -239,6 +251,16 @@ def _of(p: float) -> str:
     return f"of {p:.2f}"
 
 
+def _are_codes(classes: Any, n: int) -> bool:
+    """Whether a model's classes are distinct places among n labels."""
+    are_whole = isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.dtype.kind in "iu"
+    return bool(
+        are_whole
+        and len(np.unique(classes)) == len(classes)
+        and ((classes >= 0) & (classes < n)).all()
+    )
+
+
 def unit_of(values: FloatArray) -> float:
     """The power of two that brings the largest number to between 1 and 2.
 
@@ -262,6 +284,11 @@ def predicted_codes(outputs: Outputs, labels: Sequence[Any]) -> IntArray:
     position = {label: code for code, label in enumerate(labels)}
     answers = outputs.predictions
     if answers.ndim == 2:  # a function that gives probabilities
+        if answers.shape[1] != len(labels):
+            raise ValueError(
+                f"a second opinion knows {len(labels)} classes, but the predictor gives "
+                f"{answers.shape[1]} probabilities."
+            )
         return answers.argmax(axis=1).astype(np.int64)
     return np.array([position.get(answer, -1) for answer in answers.tolist()], dtype=np.int64)
 

@@ -175,6 +175,10 @@ def fit_signals(
     own = None
     if outputs.predictor is not None and not is_in_x and asks_predictor(choice):
         own = Encoder().fit(own_signals(outputs))
+    if outputs.predictor is None and names <= {"predictor", "opinion"} and not functions:
+        raise ValueError(
+            "signals='predictor' is what the predictor says, and this Locus has none; use 'x'."
+        )
     shown, hidden = (own, None) if "predictor" in names else (None, own)
     signals = Signals(encoder, shown, None, functions)
     parts = signals._parts(outputs)
@@ -205,21 +209,30 @@ def chosen_parts(choice: SignalChoice) -> tuple[set[str], tuple[Callable[[Rows],
             )
     names: set[str] = {part for part in several if isinstance(part, str)}
     functions = tuple(part for part in several if callable(part))
+    if not several:
+        raise ValueError("signals is an empty list; use 'all', or name what the engine sees.")
     if not names - {"opinion"} and not functions:
         raise ValueError(
-            "signals must hold more than a second opinion, which is one on something: for "
-            f"instance ['x', 'opinion']; got {choice!r}."
+            "'opinion' needs other signals beside it, for instance signals=['x', 'opinion']; got "
+            f"{choice!r}."
         )
     return set(PARTS) if "all" in names else names, functions
 
 
 def _checked(values: Any, X: Rows) -> FloatArray:
     """Return columns as finite or missing floats, one row per row of X."""
-    S = np.asarray(values, dtype=np.float64)
-    if S.ndim != 2 or len(S) != n_rows(X):
+    try:
+        S = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"a function in signals must return a float matrix, one row per row of X; got a "
+            f"{type(values).__name__} that is none ({error}). Turn text into numbers, and a sparse "
+            "matrix into a dense one."
+        ) from error
+    if S.ndim != 2 or len(S) != n_rows(X) or not S.shape[1]:
         raise ValueError(
             f"signals must give one row of numbers per row of X, shape ({n_rows(X)}, d); "
-            f"got {S.shape}."
+            f"got {S.shape}. A single column is values[:, None]."
         )
     infinite = np.isinf(S)
     if infinite.any():

@@ -1,5 +1,6 @@
 """Which labelled rows model the loss (D1) and which calibrate it (D2)."""
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
     if len(fit) < 2:
         raise ValueError(
             f"fit needs at least 2 rows to model the loss and 1 to calibrate it; got "
-            f"n_samples = {n} with calibration_size = {size!r}. Pass more labelled rows."
+            f"n_samples = {n} with calibration_size = {reprlib.repr(size)}. Pass more labelled "
+            "rows, or a smaller calibration_size."
         )
     return fit, cal.astype(np.int64)
 
@@ -37,10 +39,14 @@ def some_rows(n: int, most: int, seed: int) -> IntArray:
 
 
 def _check_positions(size: Any, n: int) -> IntArray:
-    cal = np.unique(np.asarray(size))
-    if cal.dtype.kind not in "iu" or not len(cal) or cal[0] < 0 or cal[-1] >= n:
+    given = np.asarray(size)
+    cal = np.unique(given)
+    is_valid = cal.dtype.kind in "iu" and len(cal) > 0 and cal[0] >= 0 and cal[-1] < n
+    if not is_valid or len(cal) < given.size:
         raise ValueError(
-            f"calibration_size as positions must hold whole numbers in [0, {n}); got {size!r}."
+            f"calibration_size as positions must hold different whole numbers in [0, {n}); got "
+            f"{given.dtype} {reprlib.repr(given.tolist())}. Positions of a mask are "
+            "np.flatnonzero(mask)."
         )
     return cal
 
@@ -55,7 +61,7 @@ def _check_number(size: Any, n: int) -> int:
         return max(1, min(round(float(size) * n), n - 2))
     raise ValueError(
         "calibration_size must be a share strictly between 0 and 1, a number of rows, or the "
-        f"positions of rows; got {size!r}."
+        f"positions of rows; got {reprlib.repr(size)}."
     )
 
 

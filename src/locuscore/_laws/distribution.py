@@ -19,7 +19,7 @@ ROUNDING = 2.0**-48  # relative error of a survival function: computed, it is no
 class Support:
     """The values a loss can take: an interval, or the finite set `points` (sorted)."""
 
-    ARCHIVE = Kept("Support", fields=("points",), single=("low", "high"))
+    ARCHIVE = Kept("Support", numbers=("points",), single=("low", "high"))
 
     low: float = -np.inf
     high: float = np.inf

@@ -16,7 +16,7 @@ from locuscore._shared.kept import Kept
 class Neighbours:
     """The rows of D1, searched for the k-th nearest."""
 
-    ARCHIVE = Kept("Neighbours", fields=("rows",), single=("k",))
+    ARCHIVE = Kept("Neighbours", numbers=("rows",), single=("k",))
 
     def __init__(self, rows: FloatArray, k: int) -> None:
         self.rows, self.k = rows, k
@@ -47,7 +47,8 @@ class KNNGamma(BaseEstimator):
 
     ARCHIVE = Kept(
         "KNNGamma",
-        fields=("mean_", "spread_", "neighbours_"),
+        fields=("neighbours_",),
+        numbers=("mean_", "spread_"),
         single=("q_lo_", "q_hi_"),
         holds=(Neighbours,),
     )

@@ -26,11 +26,14 @@ class Kept:
     fields
         Attributes that are arrays, models of scikit-learn or LightGBM, objects of classes with an
         ``ARCHIVE`` of their own, plain values, or lists, tuples and dicts of these.
+    numbers
+        Attributes that are arrays of numbers, or None. A file with anything else there is refused:
+        in arrays of texts or objects, one value may be as large as the file.
     single
         Attributes that are one plain value each: a number, a text, a truth value or None. A file
         with anything else there is refused, so that no array can multiply the size of another.
     later
-        Those among both that archives of earlier versions lack.
+        Those among these that archives of earlier versions lack.
     holds
         Classes of objects in `fields` that occur nowhere else, so that `Scorer.load` need not be
         given them.
@@ -51,23 +54,25 @@ class Kept:
     single: Sequence[str] = ()
     later: Sequence[str] = ()
     holds: Sequence[type] = ()
+    numbers: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("fields", "single", "later", "holds"):
+        for name in ("fields", "single", "later", "holds", "numbers"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise TypeError(f"{name} are several names, such as ({value!r},); got one text.")
             object.__setattr__(self, name, tuple(value))
-        if not set(self.later) <= self.names or set(self.fields) & set(self.single):
+        n_names = len(set(self.fields)) + len(set(self.single)) + len(set(self.numbers))
+        if not set(self.later) <= self.names or n_names > len(self.names):
             raise ValueError(
-                f"of {self.kind}, each name stands either in fields or in single, and those in "
-                "later also in one of these."
+                f"of {self.kind}, each name stands in one of fields, numbers and single, and those "
+                "in later also in one of these."
             )
 
     @property
     def names(self) -> set[str]:
         """Everything that is kept, parameters aside."""
-        return {*self.fields, *self.single}
+        return {*self.fields, *self.numbers, *self.single}
 
 
 def kept_of(kind: type) -> Kept | None:

@@ -148,7 +148,12 @@ OwnClasses = Annotated[
 ]
 CalibrationSize = Annotated[
     float | None,
-    option("--calibration-size", "X", "Share of the rows that calibrates; by their number.", MODEL),
+    option(
+        "--calibration-size",
+        "X",
+        "Share of the rows that calibrates; by default half to an eighth.",
+        MODEL,
+    ),
 ]
 Alphas = Annotated[
     list[float] | None,

@@ -79,15 +79,8 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=(
-            "forest_",
-            "table_row_",
-            "table_",
-            "error_table_",
-            "error_loss_",
-            "shape_",
-            "unit_",
-        ),
+        fields=("forest_", "table_row_", "error_loss_", "shape_", "unit_"),
+        numbers=("table_", "error_table_"),
         single=("smallest_", "n_draws_", "error_column_"),
         later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_", "unit_"),
         holds=(ErrorLoss, SharedShape, RowUnit),
@@ -149,6 +142,8 @@ class Forest(BaseEstimator):
     def predict_draws(self, S: FloatArray) -> StepDraws:
         """Return the leaf samples each row falls into."""
         check_is_fitted(self)
+        if len(self.forest_.estimators_) != self.n_trees:  # in an archive, which may hold anything
+            raise ValueError("Forest has other trees than it claims.")
         leaves = self._leaves(S)
         for row, leaf in zip(self.table_row_, leaves.T, strict=True):
             leaf[:] = row[leaf]
@@ -160,6 +155,8 @@ class Forest(BaseEstimator):
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
         unit = getattr(self, "unit_", None)
         if unit is not None:
+            if not isinstance(unit, RowUnit):
+                raise ValueError("Forest measures losses in an unknown unit.")
             size = unit(S)
             points, top, scale = points * size[:, None, None], top * size, scale * size
         # An archive written before trees were pooled has one per draw.
@@ -181,6 +178,8 @@ class Forest(BaseEstimator):
             points.append(loss(expected + errors[leaves]))
         shape = getattr(self, "shape_", None)
         if shape is not None:
+            if not isinstance(shape, SharedShape) or len(shape.means) != len(self.table_):
+                raise ValueError("Forest has a shape of other leaves than it has.")
             points.append(shape.points(leaves))
         return points[0] if len(points) == 1 else np.concatenate(points, axis=2)
 

@@ -32,7 +32,9 @@ class QuantileGrid(BaseEstimator):
         Seed of the models.
     """
 
-    ARCHIVE = Kept("QuantileGrid", fields=("models_", "levels_"), single=("lowest_", "smallest_"))
+    ARCHIVE = Kept(
+        "QuantileGrid", fields=("models_",), numbers=("levels_",), single=("lowest_", "smallest_")
+    )
 
     probabilities: Sequence[float] = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
     model: Any = None

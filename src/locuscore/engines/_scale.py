@@ -35,7 +35,9 @@ class Scale(BaseEstimator):
         Seed of the model and the folds.
     """
 
-    ARCHIVE = Kept("Scale", fields=("model_", "shape_points_"), single=("unit_", "tail_scale_"))
+    ARCHIVE = Kept(
+        "Scale", fields=("model_",), numbers=("shape_points_",), single=("unit_", "tail_scale_")
+    )
 
     model: Any = None
     _: KW_ONLY

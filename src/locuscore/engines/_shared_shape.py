@@ -27,7 +27,7 @@ class SharedShape:
     forest's table, as mixed with the mean of all losses.
     """
 
-    ARCHIVE = Kept("SharedShape", fields=("ratios", "means"))
+    ARCHIVE = Kept("SharedShape", numbers=("ratios", "means"))
 
     ratios: FloatArray
     means: FloatArray
