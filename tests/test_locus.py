@@ -280,15 +280,19 @@ def test_sizes_that_make_no_sense(size, data):
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"), [(3, 1), (4, 2), (10, 5), (150, 75), (200, 100), (399, 100), (1000, 250)]
+    ("n", "expected"),
+    [
+        *((3, 1), (4, 2), (10, 5), (39, 20), (40, 19), (60, 29), (200, 99), (399, 99)),
+        *((1000, 249), (2000, 499), (4000, 499), (10_000, 1249)),
+    ],
 )
-def test_by_default_a_quarter_calibrates_but_at_least_a_hundred_rows(n, expected, rng):
+def test_by_default_the_share_that_calibrates_falls_with_the_number_of_rows(n, expected, rng):
     rows = rng.uniform(size=(n, 2))
     locus = Locus(None, engine=ConstantNormal(), random_state=0).fit_losses(rows, rows[:, 0])
     assert len(locus.tails_) == expected
 
 
-@pytest.mark.parametrize("rows", [[], [300], [-1], [0.5], np.ones(300, dtype=bool)])
+@pytest.mark.parametrize("rows", [[], [300], [-1], [0.5], np.ones(300, dtype=bool), np.arange(301)])
 def test_positions_that_make_no_sense(rows, data):
     with raises(ValueError, "[0, 300)"):
         quick(calibration_size=rows).fit(*data)

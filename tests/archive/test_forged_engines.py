@@ -133,6 +133,19 @@ def test_a_shape_whose_parts_multiply_is_refused(saved, tmp_path, part):
         Scorer.load(path)
 
 
+@pytest.mark.parametrize(
+    "values", [np.array(["a" * 2000]), np.ones(3, dtype="m8[s]"), np.array([b"x"])]
+)
+def test_a_shape_of_texts_or_times_is_refused(saved, tmp_path, values):
+    """A text may be as long as the file, and would be repeated for every tree of every row."""
+
+    def change(locus, array):
+        locus["engine_"]["state"]["shape_"]["state"]["means"] = array(values)
+
+    with raises(ArchiveError, "means", "numbers"):
+        Scorer.load(forged(saved("Forest"), tmp_path / "x.locus", change))
+
+
 @pytest.mark.parametrize("part", [{"ratios": np.ones((2, 2))}, {"means": np.ones(2)}])
 def test_a_shape_of_other_trees_or_leaves_is_an_error(saved, tmp_path, part):
     def change(locus, array):

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -23,12 +24,14 @@ from sklearn.ensemble import (
     StackingRegressor,
     VotingClassifier,
 )
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
     OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
     StandardScaler,
     TargetEncoder,
@@ -246,6 +249,15 @@ def bagged_classes_without_values():
     return with_attributes(bagged, n_classes_=2**28, classes_=np.zeros((2**28, 0)))
 
 
+def of_objects(name, items):
+    values = np.empty(len(items), dtype=object)
+    values[:] = items
+    if name == "coef_":
+        return with_attributes(fitted(LinearRegression()), coef_=values)
+    scaler = with_attributes(fitted(StandardScaler()), **{name: values})
+    return make_pipeline(scaler, fitted(LinearRegression()))
+
+
 MODELS = {
     "a pointer in the output of a scaler": pointer_in_the_output_of_a_scaler,
     "a position of a random state": position_of_a_random_state,
@@ -303,6 +315,18 @@ MODELS = {
     "bagged classes without values": bagged_classes_without_values,
     "boosted trees with many units": lambda: with_attributes(
         fitted(BoostedTrees(max_iter=2)), unit_=np.ones((10**6, 1))
+    ),
+    "boosted trees with a huge unit": lambda: with_attributes(
+        fitted(BoostedTrees(max_iter=2)), unit_=10**400
+    ),
+    "coefficients that are matrices": partial(
+        of_objects, "coef_", [np.ones((300, 1)), np.ones((1, 300)), 0.0]
+    ),
+    "coefficients that are texts": partial(of_objects, "coef_", ["a" * 1000, "", ""]),
+    "means that are lists": partial(of_objects, "mean_", [np.ones(3), np.ones(3), 0.0]),
+    "an imputer of long texts": lambda: make_pipeline(
+        with_attributes(fitted(SimpleImputer()), _fill_dtype=np.dtype("U4000"), missing_values=0.0),
+        fitted(LinearRegression()),
     ),
 }
 
@@ -489,3 +513,13 @@ def test_a_value_is_built_from_what_was_checked_in_its_place():
     model = read_skops(forged_schema(skops_bytes(sound), change))
     assert model.strategy["state"]["pos"] == 10**9
     assert model.random_state.get_state()[2] == 624
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])
+def test_encoders_of_text_with_missing_values_come_back(encoder, missing):
+    kinds = np.array(["a", "b", missing] * 20, dtype=object)[:, None]
+    model = encoder().fit(kinds)
+    again = read_skops(skops_bytes(model), ())
+    one, other = (sparse.csr_array(each.transform(kinds)) for each in (model, again))
+    assert (one != other).nnz == np.isnan(one.data).sum()

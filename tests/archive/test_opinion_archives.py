@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from archives_for_tests import forge, members_of
@@ -130,6 +130,14 @@ def opinion(locus):
     return locus["signals_"]["state"]["opinion"]["state"]
 
 
+def objects(items, shape):
+    return {"is": "objects", "shape": list(shape), "items": items}
+
+
+def in_signals(**changes):
+    return lambda locus, part: locus["signals_"]["state"].update(changes)
+
+
 def in_part(**changes):
     """Change the opinion's own parts; a function makes a part of the archive."""
 
@@ -178,6 +186,20 @@ TEXT = ["high", "low", "middle"]
         ("class", in_part(weight=lambda part: part(np.ones((9, 1))))),
         ("class", in_part(boosted=lambda part: part(boosted_on(9)))),
         ("class", in_part(boosted=None)),
+        ("class", in_part(linear=lambda part: part(with_classes([0, 1, 7])))),
+        ("class", in_part(linear=lambda part: part(with_classes([0, 1, 1])))),
+        ("class", in_part(linear=lambda part: part(with_classes([0.0, 1.0, 2.0])))),
+        ("class", in_part(costs=lambda part: objects([part(np.ones((9, 1)))] * 9, (3, 3)))),
+        ("class", in_part(costs=lambda part: part(np.full((3, 3), "x" * 99)))),
+        ("class", in_part(unit=0.0)),
+        ("size", in_part(unit="1")),
+        ("error", in_part(unit={"is": "float", "value": "nan"})),
+        ("error", in_signals(function_width=-(10**9))),
+        ("error", in_signals(own_width="a")),
+        ("error", in_signals(own_width=10**9)),
+        ("error", in_engine(table_=lambda part: part(np.full((900, 4), "x" * 99)))),
+        ("error", in_engine(table_=lambda part: objects([part(np.ones((2, 2)))], (1, 1)))),
+        ("error", in_engine(error_table_=lambda part: objects(["x"], (1, 1)))),
         ("class", in_part(linear=None)),
         ("class, log", in_part(loss="absolute")),
         ("class, log", in_part(labels=[str(j) for j in range(101)])),
@@ -196,6 +218,12 @@ TEXT = ["high", "low", "middle"]
 def test_what_is_refused_when_it_is_read(forged, kind, change):
     with pytest.raises(ArchiveError):
         forged(kind, change)
+
+
+def with_classes(codes):
+    model = LogisticRegression().fit(X, np.arange(len(X)) % len(codes))
+    model.classes_ = np.array(codes)
+    return model
 
 
 def boosted_on(n_features):
@@ -224,6 +252,9 @@ def wide(n_outputs):
         ("error", in_engine(error_column_=None), "other leaves"),
         ("error", in_engine(error_column_=True), "other leaves"),
         ("error", in_engine(error_loss_=None), "other leaves"),
+        ("error", in_engine(n_trees=10**12), "other trees"),
+        ("error", in_engine(shape_=3), "other leaves"),
+        ("error", in_engine(unit_=3), "unknown unit"),
         ("error", in_engine(error_loss_=lambda part: part(StandardScaler().fit(X))), "other leave"),
     ],
 )

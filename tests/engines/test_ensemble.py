@@ -153,7 +153,7 @@ def test_not_worse_than_its_worst_member(name, rng):
     X_new, y_new = generator.sample(2000, rng)
     score = {}
     for key, engine in pairs.items():
-        shown = {"signals": ["x", "predictor"], "random_state": 0}
+        shown = {"signals": ["x", "predictor"], "calibration_size": 0.25, "random_state": 0}
         locus = Locus(generator.predictor, engine=engine, **shown).fit(X, y)
         z_new = locus.losses(X_new, y_new)
         score[key] = pinball_loss(z_new, locus.loss_bound(X_new, 0.1), 0.1)

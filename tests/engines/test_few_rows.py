@@ -1,13 +1,16 @@
 """A forest of few rows: one shape for all of them, and losses in units of the members' spread."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from helpers import assert_close
-from locuscore import Locus
+from archives_for_tests import forge, members_of
+from helpers import assert_close, raises
+from locuscore import Locus, Scorer
 from locuscore._laws.signed_errors import ErrorLoss, SignedErrors, fit_engine
 from locuscore.engines import Forest
 from locuscore.engines._row_unit import RowUnit
@@ -123,11 +126,72 @@ def test_an_engine_of_others_need_not_take_a_spread():
     assert fit_engine(Plain(), S, Z, None, 2).seen is Z
 
 
-def test_all_points_are_one_shape_times_a_size_if_nothing_tells_rows_apart():
-    """Signals without a split leave each row the mean loss, and the shape is that of the losses."""
-    flat = np.zeros((60, 1))
-    engine = Forest(10, random_state=0).fit(flat, Z[:60])
-    points = np.sort(engine.shape_.points(np.zeros((1, 10), dtype=np.int64)).ravel())
-    assert engine.shape_.per_tree == round(8 * 100 / 160)
-    assert_close(np.median(points), np.median(Z[:60]), rtol=0.15)
-    assert points.max() <= 1.6 * Z[:60].max()
+def transcribed_shape(engine, z, rows, new):
+    """Points of one shape, row by row: ratios of losses to out-of-bag means, times mean leaves."""
+    n, typical, trees = len(z), z.mean(), engine.forest_.estimators_
+
+    def mixed(mean):
+        return max((n * mean + 20 * typical) / (n + 20), 1e-3 * typical)
+
+    leaves = [tree.apply(rows.astype(np.float32)) for tree in trees]
+    ratios = []
+    for i in range(n):
+        told = []
+        for leaf, seen in zip(leaves, engine.forest_.estimators_samples_, strict=True):
+            others = [z[j] for j in range(n) if leaf[j] == leaf[i] and j != i]
+            if i not in seen and others:
+                told.append(np.mean(others))
+        ratios.append(z[i] / mixed(np.mean(told) if told else typical))
+    ratios = np.sort(ratios)
+    per_tree = round(8 * 100 / (100 + n))
+    count = per_tree * len(trees)
+    shape = [ratios[int((k + 0.5) / count * n)] for k in range(count)]
+    sizes = []
+    for row in new:
+        means = []
+        for tree, leaf in zip(trees, leaves, strict=True):
+            own = tree.apply(row[None].astype(np.float32))[0]
+            means.append(mixed(z[leaf == own].mean()))
+        sizes.append(np.mean(means))
+    return np.outer(sizes, shape)
+
+
+def test_the_shared_shape_equals_its_transcription():
+    rows, z = S[:40], Z[:40]
+    engine = Forest(6, random_state=0, max_samples=30).fit(rows, z)
+    per_tree = engine.shape_.per_tree
+    points = engine.predict_draws(NEW).points.reshape(len(NEW), 6, 8)[:, :, -per_tree:]
+    expected = transcribed_shape(engine, z, rows, NEW)
+    assert_close(np.sort(points.reshape(len(NEW), -1), axis=1), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("z", [np.round(Z), Z - 1.0])
+def test_losses_that_tie_or_are_negative_share_no_shape(z):
+    assert Forest(3, random_state=0).fit(S, z).shape_ is None
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({}, None),
+        ({"column": 99}, "no signal"),
+        ({"column": -99}, "no signal"),
+        ({"column": 1.0}, "unit of a forest"),
+        ({"typical": 0.0}, "unit of a forest"),
+        ({"power": 2.0}, "unit of a forest"),
+        ({"power": None}, "damaged"),
+    ],
+)
+def test_units_in_archives(change, error, tmp_path):
+    locus, X = fitted(80)
+    path = tmp_path / "x.locus"
+    Scorer(locus, alphas=(0.1,)).save(path)
+    state = json.loads(members_of(path)["scorer.json"])
+    state["locus"]["engine_"]["state"]["unit_"]["state"] |= change
+    forge(path, {"scorer.json": json.dumps(state).encode()})
+    if error is None:
+        assert np.array_equal(Scorer.load(path).locus.loss_bound(X), locus.loss_bound(X))
+        return
+    with raises(ValueError, error):
+        Scorer.load(path)(X)

@@ -6,7 +6,7 @@ import pytest
 from experiment import GAUSSIAN, Outcome, Repetitions, check_theorem, pool_of, run
 from helpers import assert_binomial
 from locuscore._laws.calibration import conformal_rank
-from locuscore.engines import Forest
+from locuscore.engines import Auto, Forest
 from opinions_for_tests import KINDS, first, kind_of, labels, waves
 
 SIZES_AND_ALPHAS = ((9, 0.3), (39, 0.1))
@@ -42,6 +42,22 @@ def test_it_is_exact_where_nothing_ties(kind):
         outcome = run(pool, n, alpha)
         probability = conformal_rank(n, alpha) / (n + 1)
         assert_binomial(outcome.covered.sum(), len(outcome.covered), probability)
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+@pytest.mark.parametrize("engine", [FEW_TREES, Auto([Forest(n_trees=5), GAUSSIAN], cv=2)])
+def test_nothing_is_learned_from_the_labels_of_d2(kind, engine):
+    """With other labels there, all signals and laws are the same to the last bit."""
+    X, y = waves(300)
+    locus = KINDS[kind](X, y, engine=engine)
+    other = y.copy()
+    other[locus.calibration_rows_] = y[locus.calibration_rows_][::-1]
+    again = KINDS[kind](X, other, engine=engine)
+    assert np.array_equal(again.fit_signals_, locus.fit_signals_)
+    new, _ = waves(50, seed=2)
+    assert np.array_equal(again.row_signals(new), locus.row_signals(new))
+    assert np.array_equal(again.loss_dist(new).isf(0.1), locus.loss_dist(new).isf(0.1))
+    assert not np.array_equal(again.tails_, locus.tails_)
 
 
 def test_a_rank_one_too_low_is_noticed():

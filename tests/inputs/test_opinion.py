@@ -16,7 +16,7 @@ from locuscore import Locus, prediction_column
 from locuscore._inputs import opinion_models
 from locuscore._inputs.losses import resolve_loss
 from locuscore._inputs.opinion import Labelled
-from locuscore._inputs.opinion_kinds import ErrorOpinion, unit_of
+from locuscore._inputs.opinion_kinds import ErrorOpinion, _helps, unit_of
 from locuscore._inputs.opinion_models import (
     boosted_classes,
     boosted_numbers,
@@ -313,6 +313,10 @@ def own(y, g):
     return np.abs(y - g) ** 1.5
 
 
+def twice(X):
+    return np.column_stack([first(X), -first(X)])
+
+
 BOTH = np.column_stack([Y, -Y])
 ORDINARY = {"engine": FEW, "random_state": 0}
 
@@ -326,7 +330,7 @@ ORDINARY = {"engine": FEW, "random_state": 0}
         (lambda: Locus(first, loss=own, **ORDINARY).fit(X, Y), "ErrorOpinion"),
         (lambda: Locus(prediction_column(0), **ORDINARY).fit(X, Y), "ErrorOpinion"),
         (
-            lambda: Locus(LinearRegression().fit(X, BOTH), loss=largest, **ORDINARY).fit(X, BOTH),
+            lambda: Locus(twice, loss=largest, **ORDINARY).fit(X, BOTH),
             "SizeOpinion",
         ),
         (lambda: of_sizes(X, Y), "SizeOpinion"),
@@ -483,9 +487,66 @@ def test_what_g_says_is_seen_even_if_it_is_no_signal():
 
 def test_labels_of_known_rows_keep_their_unit():
     outputs = Outputs.of(first, X, for_signals=False)
-    known = Labelled.of(resolve_loss("squared"), outputs, np.zeros(N), 2.0**200 * Y)
+    known = Labelled.of(resolve_loss("squared"), outputs, np.arange(N), 2.0**200 * Y)
     assert known.unit == 2.0**201
     signed = known.signed(-2)
     assert_close(signed.loss(signed.errors), (2.0**200 * Y - first(X)) ** 2, rtol=1e-14)
     assert known.signed(None) is None
     assert Labelled.of(resolve_loss("absolute"), outputs, np.zeros(N), None).signed(-2) is None
+
+
+def test_reference_rows_are_shown_what_new_rows_are(fitted):
+    """A certificate's thresholds come from rows of D1, as if they were new."""
+    locus = fitted("error")
+    told = locus.row_signals(X[locus.fit_rows_])
+    rows = {row.tobytes() for row in told}
+    assert {row.tobytes() for row in locus.reference_signals_} == rows
+    assert {row.tobytes() for row in locus.fit_signals_}.isdisjoint(rows)
+
+
+@pytest.mark.parametrize(("share", "helps"), [(0.04, False), (0.07, True)])
+def test_an_opinion_must_remove_a_twentieth_of_the_squared_errors(share, helps):
+    """What an opinion of this quality removes is counted on the rows left out."""
+    found = np.tile([1.0, -1.0], 50)
+    expected = found * (1 - np.sqrt(1 - share))
+    assert _helps(expected, found, 0.0) is helps
+
+
+# Losses that many rows share
+
+
+def rounded(n, seed):
+    """Whole numbers and whole answers, half of which are right; the error has a direction."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 4))
+    wrong = rng.uniform(size=n) < 0.1 + 0.5 * X[:, 2]
+    y = np.round(3 * X[:, 0]) + wrong * np.where(X[:, 1] > 0.3, 1, -1)
+    return X, y
+
+
+def whole(X):
+    return np.round(3 * X[:, 0])
+
+
+def test_a_loss_that_many_rows_share_is_not_denied():
+    """Expected and unexpected parts of an error do not add up to exactly none."""
+    locus = Locus(whole, engine=Forest(n_trees=30), random_state=0).fit(*rounded(2000, 0))
+    assert kind_of(locus) == "ErrorOpinion"
+    assert locus.engine_.error_table_ is None
+    new, y = rounded(4000, 1)
+    bad = locus.losses(new, y) > 0
+    found = locus.probability(new, 0.0)
+    assert abs(found.mean() - bad.mean()) < 0.03
+    risky = found > np.quantile(found, 0.9)
+    assert abs(found[risky].mean() - bad[risky].mean()) < 0.08
+    assert set(np.unique(locus.loss_bound(new, 0.1))) <= {0.0, 1.0, 2.0}
+
+
+@pytest.mark.parametrize(("n_equal", "is_atom"), [(2, False), (4, False), (5, True)])
+def test_how_many_equal_losses_are_no_chance(n_equal, is_atom):
+    """Up to one in fifty may be equal, of 200 rows."""
+    outputs = Outputs.of(first, X, for_signals=False)
+    z = np.abs(Y - first(X))
+    z[:n_equal] = z[0]
+    known = Labelled.of(resolve_loss("absolute"), outputs, z, Y)
+    assert (known.signed(-2) is None) is is_atom

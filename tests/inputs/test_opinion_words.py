@@ -62,8 +62,8 @@ def test_without_one_number_of_g_there_is_the_error(outputs):
 def test_an_expected_size_is_no_negative_loss():
     sizes = np.array([[3.2], [-0.01]])
     assert SizeOpinion((), 1.0).words(sizes, Outputs(None, sizes)) == [
-        "a second model expects a loss of 3.2",
-        "a second model expects a loss of 0",
+        "a second model puts the typical size of the loss at 3.2",
+        "a second model puts the typical size of the loss at 0",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.ensemble import RandomForestRegressor
 
 from helpers import assert_close, raises
@@ -111,10 +112,36 @@ def test_wrong_entries_are_named(choice):
         fit(choice, first)
 
 
-@pytest.mark.parametrize("choice", ["opinion", ["opinion"], ("opinion", "opinion"), [], ()])
+@pytest.mark.parametrize("choice", ["opinion", ["opinion"], ("opinion", "opinion")])
 def test_an_opinion_on_nothing_is_refused(choice):
-    with raises(ValueError, "more than a second opinion", "['x', 'opinion']", repr(choice)):
+    with raises(ValueError, "other signals", "['x', 'opinion']", repr(choice)):
         fit(choice, first)
+
+
+@pytest.mark.parametrize("choice", [[], ()])
+def test_no_signals_at_all_are_refused(choice):
+    with raises(ValueError, "empty", "'all'"):
+        fit(choice, first)
+
+
+@pytest.mark.parametrize("choice", ["predictor", ["predictor"], ["predictor", "opinion"]])
+def test_what_no_predictor_says_is_refused(choice):
+    with raises(ValueError, "this Locus has none", "'x'"):
+        Locus(signals=choice).fit_losses(X, np.abs(Y))
+
+
+@pytest.mark.parametrize(
+    ("function", "facts"),
+    [
+        (lambda X: np.asarray(X)[:, 0], ["values[:, None]"]),
+        (lambda X: np.full((len(X), 1), "Yes"), ["numbers", "ndarray", "Yes"]),
+        (lambda X: sparse.csr_array(np.ones((len(X), 2))), ["dense"]),
+        (lambda X: np.empty((len(X), 0)), [", 0)"]),
+    ],
+)
+def test_functions_that_give_no_matrix_of_numbers(function, facts):
+    with raises(ValueError, *facts):
+        Locus(first, signals=function, calibration_size=0.25, random_state=0).fit(X, Y)
 
 
 def test_wrong_signals_are_refused_before_anything_is_asked():

@@ -116,7 +116,7 @@ def test_several_outputs_and_no_predictor_have_reasons_in_words(rng):
     for summary in (reported(locus, X[700:], Y[700:]), own):
         texts = [reason["text"] for _, reason in reasons_of(summary) if "text" in reason]
         assert texts
-        assert all(text.startswith("a second model expects a loss of ") for text in texts)
+        assert all(text.startswith("a second model puts the typical size") for text in texts)
 
 
 @pytest.mark.extra

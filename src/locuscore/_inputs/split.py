@@ -42,9 +42,9 @@ def _check_positions(size: Any, n: int) -> IntArray:
     given = np.asarray(size)
     cal = np.unique(given)
     is_valid = cal.dtype.kind in "iu" and len(cal) > 0 and cal[0] >= 0 and cal[-1] < n
-    if not is_valid or len(cal) < given.size:
+    if not is_valid:
         raise ValueError(
-            f"calibration_size as positions must hold different whole numbers in [0, {n}); got "
+            f"calibration_size as positions must hold whole numbers in [0, {n}); got "
             f"{given.dtype} {reprlib.repr(given.tolist())}. Positions of a mask are "
             "np.flatnonzero(mask)."
         )

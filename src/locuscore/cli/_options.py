@@ -151,7 +151,7 @@ CalibrationSize = Annotated[
     option(
         "--calibration-size",
         "X",
-        "Share of the rows that calibrates; by default half to an eighth.",
+        "Share that calibrates; by default half to an eighth.",
         MODEL,
     ),
 ]
