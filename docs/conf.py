@@ -139,6 +139,9 @@ CONTENTS = {
     ],
     "docs/evidence": [
         "/benchmarks/paper/RESULTS",
+        "/benchmarks/panel/RESULTS",
+        "/benchmarks/classes/RESULTS",
+        "/benchmarks/small/RESULTS",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
         "figures/consistency",

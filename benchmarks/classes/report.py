@@ -33,7 +33,7 @@ features), 40 % are labelled rows that a method may learn from, 20 % judge it. E
 exactly 70 % of the test rows, ties in random order; what counts is the mean loss of the accepted.
 AURC is its mean over all acceptances.
 
-There are 30 random splits of each table, also of the small ones, so test rows recur. Standard
+There are up to 30 random splits of each table, also of the small ones, so test rows recur. Standard
 errors and tests are paired by split and corrected for the overlap (Nadeau and Bengio): the variance
 of a mean over J splits is (1/J + 0.2/0.8) times that of one. Tables with more than 10,000 rows give
 each split its own 10,000, which overlap less: there the correction is cautious.

@@ -48,8 +48,9 @@ g(x) and the spread of g's trees too (`LightGBM mean loss` sees g(x) without it)
 default, `Locus(g)`, and ranks by `Score.tail(tau)`: its exceedance before calibration, which is the
 same order without ties.
 
-Defaults of the library were chosen on the validation parts of these datasets, seeds 0 to 2; rows of
-those are test rows of other seeds. kin40k and meps21 took no part in the choice of an engine.
+Defaults of the library were chosen on the validation parts of these datasets, seeds 0 to 2, and of
+the [panel's tables](../panel/RESULTS.md); rows of those are test rows of other seeds. kin40k and
+meps21 took no part in the choice of an engine, but in those for the second opinion.
 """
 
 
