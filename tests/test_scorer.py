@@ -116,7 +116,7 @@ def test_without_a_rule_or_a_predictor_there_are_fewer_columns():
     bounds = Scorer(locus)
     assert list(bounds(X[:2])) == bounds.column_names == ["bound_0.1"]
     assert bounds.columns == (Column("bound_0.1", "bound"),)
-    assert "100 calibration rows" in bounds.card
+    assert "99 calibration rows" in bounds.card
 
 
 def test_classes_keep_their_type():
@@ -151,7 +151,7 @@ def test_an_infinite_bound_is_said_once_and_flagged():
     X, y = rows(60)
     locus = fitted(X, y)
     rule = locus.tau_rule(tau=1.0, alpha=0.001)
-    with warns(LocusWarning, "30", "alpha = 0.001", "infinite"):
+    with warns(LocusWarning, "29", "alpha = 0.001", "infinite"):
         scorer = Scorer(locus, rule, alphas=(0.5, 0.001))
     out = scorer(X)  # warnings are errors here
     assert np.isinf(out["bound_0.001"]).all()

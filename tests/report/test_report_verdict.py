@@ -40,8 +40,8 @@ def rows(n, seed):
 @pytest.fixture(scope="module")
 def locus():
     X, z = rows(2000, 0)
-    engine = Forest(n_trees=20)
-    return Locus(lambda X: X[:, 0], engine=engine, signals="x", random_state=0).fit_losses(X, z)
+    settings = {"engine": Forest(n_trees=20), "calibration_size": 500, "random_state": 0}
+    return Locus(lambda X: X[:, 0], signals="x", **settings).fit_losses(X, z)
 
 
 @pytest.fixture(scope="module")
