@@ -49,8 +49,8 @@ def test_the_certified_rule_is_that_of_python(tmp_path, capsys):
 
 @pytest.mark.parametrize("score", ["tail", "exceedance", "bound"])
 def test_certify_gives_an_archive_a_new_rule(score, tmp_path, capsys):
-    data, old = write(homes(300), tmp_path / "rows.csv"), tmp_path / "old.locus"
-    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "--calibration-size", 0.4, "-o", old)
+    data, old = write(homes(1000), tmp_path / "rows.csv"), tmp_path / "old.locus"
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "-o", old)
     fresh = homes(500, seed=1)
     options = ["-t", "price", "--tau", 1.0, "--eta", 0.3, "--score", score]
     new = tmp_path / "new.locus"
