@@ -38,7 +38,7 @@ errors and tests are paired by split and corrected for the overlap (Nadeau and B
 of a mean over J splits is (1/J + 0.2/0.8) times that of one. Tables with more than 10,000 rows give
 each split its own 10,000, which overlap less: there the correction is cautious.
 
-`Locus` is the default, `Locus(g, loss=...)`. It learns from three quarters of the labelled rows and
+`Locus` is the default, `Locus(g, loss=...)`. It learns from most of the labelled rows and
 keeps the rest to calibrate its bound; the others, which promise nothing, learn from all. It ranks
 by `Score.tail(0)` with a 0-1 loss. With costs it ranks by the mean of the law of the loss, the sum
 of `Locus.probability` over the steps between costs. "+" means that a model sees all that g says
