@@ -177,7 +177,7 @@ def section() -> list[str]:
         "",
         "Made by `make bench-oracle`. n labelled rows for `Locus`; g is the generator's own rule, "
         "or a random forest trained on n more rows. Regret in percent, mean over repetitions "
-        "(three up to 10,000 rows, one above; of ours 20 at 10,000 rows): tail rate at 70 % "
+        "(three up to 10,000 rows, one above; of ours up to 20 at 10,000 rows): tail rate at 70 % "
         "acceptance (mean true exceedance of the accepted) above that of the ranking by the true "
         "exceedance; pinball loss of the bound above that of the true quantile. "
         f"Target: at most {100 * TARGET:.0f} % for the tail rate at n = {TARGET_N:,}.",
