@@ -19,6 +19,7 @@ LAYERS = [
     {"draws", "metrics"},
     {"_laws"},
     {"engines", "_rules", "_inputs"},
+    {"calibration"},
     {"_row_scores"},
     {"_row_rules"},
     {"_locus"},

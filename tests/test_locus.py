@@ -145,6 +145,7 @@ def test_parameters_are_stored_read_and_set():
         "engine": engine,
         "signals": "x",
         "gamma": gamma,
+        "calibration": None,
         "support": (0, 5),
         "calibration_size": 0.3,
         "random_state": 7,

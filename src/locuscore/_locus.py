@@ -1,6 +1,7 @@
 """Locus: the estimator that wires loss, split, signals, engine, gamma and calibration."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +13,21 @@ from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
-from locuscore._inputs.signals import SignalChoice, asks_predictor, fit_signals
+from locuscore._inputs.signals import SignalChoice, Signals, asks_predictor, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
-from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor
+from locuscore._laws.loss_model import LossModel
 from locuscore._laws.signed_errors import fit_engine
-from locuscore._protocols import FloatArray, GammaModel, LossEngine, Rows
+from locuscore._protocols import (
+    CalibrationChoice,
+    FloatArray,
+    GammaModel,
+    IntArray,
+    LossEngine,
+    Part,
+    Rows,
+)
 from locuscore._row_rules import RowRules
 from locuscore._shared.checks import (
     check_loss_size,
@@ -28,7 +37,9 @@ from locuscore._shared.checks import (
 )
 from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
+from locuscore._shared.labels import label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore.calibration._marginal import resolve_calibration
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
 
@@ -66,6 +77,9 @@ class Locus(RowRules, BaseEstimator):
     gamma
         None for the average of the engine's draws, or a model such as `KNNGamma` for their
         envelope.
+    calibration
+        For which new rows the promise is made, see `locuscore.calibration`; None for `Marginal`,
+        rows exchangeable with those of D2.
     support
         Values the loss can take: a tuple (low, high), or a set or list of values. None for the
         loss's own.
@@ -82,7 +96,7 @@ class Locus(RowRules, BaseEstimator):
     selection_
         How the engines compared on D1, for ``engine="auto"``; otherwise None.
     calibration_
-        What was learned from D2: turns tails into a level per row (`MarginalCalibration`).
+        What was learned from D2: turns alpha into a level per row.
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
@@ -130,6 +144,7 @@ class Locus(RowRules, BaseEstimator):
         engine: LossEngine | str | None = None,
         signals: SignalChoice = "all",
         gamma: GammaModel | None = None,
+        calibration: CalibrationChoice | None = None,
         support: Any = None,
         calibration_size: float | int | ArrayLike | None = None,
         random_state: Any = None,
@@ -139,6 +154,7 @@ class Locus(RowRules, BaseEstimator):
         self.engine = engine
         self.signals = signals
         self.gamma = gamma
+        self.calibration = calibration
         self.support = support
         self.calibration_size = calibration_size
         self.random_state = random_state
@@ -159,65 +175,133 @@ class Locus(RowRules, BaseEstimator):
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def fit(self, X: Rows, y: ArrayLike) -> Self:
-        """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2."""
+    def fit(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        *,
+        clusters: ArrayLike | None = None,
+        target: Rows | None = None,
+    ) -> Self:
+        """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2.
+
+        `clusters` has one label per row where rows come in clusters (days, patients, customers);
+        whole clusters stay together. `target` are unlabelled rows of the mix to calibrate for, see
+        `locuscore.calibration.Shifted`.
+        """
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
-        self._resolve()
+        plan = self._resolve(X, clusters, target)
         self.target_name_ = name_of(y)
         outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         z = realised_losses(self.loss_, outputs, y)
-        return self._fit(outputs, z, as_array(y), "y")
+        return self._fit(plan, outputs, z, as_array(y), "y")
 
-    def fit_losses(self, X: Rows, z: ArrayLike) -> Self:
+    def fit_losses(
+        self,
+        X: Rows,
+        z: ArrayLike,
+        *,
+        clusters: ArrayLike | None = None,
+        target: Rows | None = None,
+    ) -> Self:
         """Fit from losses that were logged with their rows; no loss function is called.
 
         They must lie in the support of `loss`, which is non-negative by default. If they can be
-        negative, declare another `support`.
+        negative, declare another `support`. `clusters` and `target` are those of `fit`.
         """
         X = self._check_rows(X, reset=True)
         check_same_order(X=X, z=z)
         if self.predictor is not None:
             check_predictor(self.predictor)
-        self._resolve()
+        plan = self._resolve(X, clusters, target)
         self.target_name_ = None
         losses = check_losses(as_array(z), n_rows(X), "z")
         outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
-        return self._fit(outputs, losses, losses, "losses")
+        return self._fit(plan, outputs, losses, losses, "losses")
 
-    def _resolve(self) -> None:
+    def _resolve(self, X: Rows, clusters: ArrayLike | None, target: Rows | None) -> "Plan":
+        """Check all parameters before anything is learned."""
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
         self.support_ = resolve_support(self.support, self.loss_.support)
         resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
+        codes = None if clusters is None else label_codes(clusters, n_rows(X), "clusters")[1]
+        choice = resolve_calibration(self.calibration)
+        choice.check(X, codes, target)
+        return Plan(choice, codes, target)
 
-    def _fit(self, outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels) -> Self:
+    def _fit(
+        self, plan: "Plan", outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels
+    ) -> Self:
         check_loss_size(self.support_.check(z))
-        split_seed, engine_seed, part_seed, opinion_seed = spawn_seeds(self.random_state, 4)
+        split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
         split = split_rows(len(z), self.calibration_size, split_seed)
         self.fit_rows_, self.calibration_rows_ = split
         on_fit, on_cal = (outputs.take(rows) for rows in split)
         z_fit, z_cal = (z[rows] for rows in split)
         y_fit = labels[self.fit_rows_] if kind == "y" else None
-        known = Labelled.of(self.loss_, on_fit, z_fit, y_fit)
-        self.signals_, S_fit = fit_signals(self.signals, on_fit, known, opinion_seed)
-        self.fit_signals_ = S_fit
-        few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, part_seed))
+        learned = self._learn(on_fit, z_fit, y_fit, (seeds[0], seeds[2]))
+        self.signals_, self.fit_signals_ = learned.signals, learned.fit_signals
+        model = learned.model
+        self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
+        self.selection_ = getattr(self.engine_, "selection_", None)
+        self._keep_some(on_fit, seeds[1])
+        self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
+        tails = model.tails(self.calibration_signals_, z_cal)
+        fit, cal = (
+            Part(part.X, rows, S, clusters=None if plan.clusters is None else plan.clusters[rows])
+            for part, rows, S in (
+                (on_fit, self.fit_rows_, self.fit_signals_),
+                (on_cal, self.calibration_rows_, self.calibration_signals_),
+            )
+        )
+        cal = replace(cal, tails=tails)
+        self.calibration_ = plan.choice.calibrate(fit, cal, plan.target, cal_seed)
+        self.used_rows_: UsedRows | None = UsedRows.of(
+            outputs.X, labels, kind, split, np.sort(tails)
+        )
+        return self
+
+    def _learn(
+        self, outputs: Outputs, z: FloatArray, y: np.ndarray | None, seeds: tuple[int, int]
+    ) -> "Learned":
+        """Signals, engine and gamma of some rows: all that is a function of D1 alone."""
+        engine_seed, opinion_seed = seeds
+        known = Labelled.of(self.loss_, outputs, z, y)
+        signals, S = fit_signals(self.signals, outputs, known, opinion_seed)
+        floor = Floor(float(z.max()), smallest_scale(z) / smallest_scale(np.ones(1)))
+        engine = seeded(resolve_engine(self.engine), engine_seed)
+        errors = known.signed(signals.error_column)
+        fit_engine(engine, S, z, errors, signals.spread_column(outputs))
+        gamma = None if self.gamma is None else clone(self.gamma, safe=False).fit(S)
+        return Learned(signals, S, LossModel(engine, gamma, self.support_, floor))
+
+    def _keep_some(self, on_fit: Outputs, seed: int) -> None:
+        """Keep a few rows of D1: to recognise the predictor, and as thresholds for `certify`."""
+        few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
         # Scores of new rows can only tie with those of rows that see the same models.
-        some = some_rows(len(S_fit), MOST_REFERENCE_ROWS, part_seed)
-        self.reference_signals_ = self.signals_.as_of_new_rows(S_fit[some], on_fit.take(some))
-        self.floor_ = Floor(float(z_fit.max()), smallest_scale(z_fit) / smallest_scale(np.ones(1)))
-        engine = resolve_engine(self.engine)
-        self.engine_ = seeded(engine, engine_seed)
-        errors = known.signed(self.signals_.error_column)
-        fit_engine(self.engine_, S_fit, z_fit, errors, self.signals_.spread_column(on_fit))
-        self.selection_ = getattr(self.engine_, "selection_", None)
-        self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
-        self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
-        tails = np.sort(self.loss_model_.tails(self.calibration_signals_, z_cal))
-        self.calibration_ = MarginalCalibration(tails)
-        self.used_rows_: UsedRows | None = UsedRows.of(outputs.X, labels, kind, split, tails)
-        return self
+        S = self.fit_signals_
+        some = some_rows(len(S), MOST_REFERENCE_ROWS, seed)
+        self.reference_signals_ = self.signals_.as_of_new_rows(S[some], on_fit.take(some))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How rows are calibrated: the choice, and what `fit` was given for it."""
+
+    choice: CalibrationChoice
+    clusters: IntArray | None
+    target: Rows | None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What some rows taught: the signals, those of the rows (out of fold), and the loss model."""
+
+    signals: Signals
+    fit_signals: FloatArray
+    model: LossModel

@@ -7,6 +7,7 @@ the law of each row is inverted.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -67,9 +68,10 @@ class GammaModel(Protocol):
 class Calibration(Protocol):
     """What was learned from D2: the level at which the law of each row is inverted.
 
-    `rows` has one entry per row, such as the code of its group, computed once by `reads` from the
-    rows X; None where `reads` is None. Levels shared by all rows have the shape of `alpha`;
-    levels per row have one axis more, in front.
+    `rows` has one entry per row, such as the code of its group. It is computed once, by `reads`
+    from the rows X or by `entries` from what the caller passes with them; None where all rows are
+    treated alike. Levels shared by all rows have the shape of `alpha`; levels per row have one axis
+    more, in front. `locuscore._laws.calibration.BaseCalibration` supplies what few kinds change.
     """
 
     @property
@@ -84,6 +86,13 @@ class Calibration(Protocol):
     def reads(self) -> "Callable[[Rows], np.ndarray] | None":
         """Turns rows into their entries; None where all rows are treated alike."""
 
+    @property
+    def asks(self) -> str | None:
+        """Keyword that the caller must pass with new rows, ``groups`` or ``weights``, or None."""
+
+    def entries(self, given: Any, n: int) -> np.ndarray:
+        """Entries of n rows, from what the caller passes under the keyword that it `asks` for."""
+
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
         """Survival level whose upper inverse is the bound at `alpha`."""
 
@@ -91,7 +100,7 @@ class Calibration(Protocol):
         """Smallest alpha whose bound is at most tau, from ``P(Z > tau | x)``, shape (n, m)."""
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
-        """Say that no bound at `alpha` is finite, and how many rows are needed; None if one is.
+        """Say that bounds at `alpha` are infinite, and how many rows are needed; None if none is.
 
         `top` is that of the support, where it is known.
         """
@@ -108,6 +117,36 @@ class Calibration(Protocol):
     def sentence(self, alphas: Sequence[float]) -> str:
         """What is promised of the bounds at these alphas."""
 
+    def again(self, cal: "Part") -> Self:
+        """The same kind of calibration, with all that D1 decided, on other calibration rows."""
+
 
 # Frames, arrays, sparse matrices: whatever the predictor accepts.
 Rows = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of D1 or D2 as a choice of calibration sees them.
+
+    `positions` are those among the rows given to `fit`. `tails` are ``P(Z >= z | x)``, in the order
+    of the rows; None for D1, whose own are flattered. `clusters` are codes of the clusters that
+    rows belong to, and `given` is what the caller passed with the rows, if anything.
+    """
+
+    X: Rows
+    positions: IntArray
+    signals: FloatArray
+    tails: FloatArray | None = None
+    clusters: IntArray | None = None
+    given: Any = None
+
+
+class CalibrationChoice(Protocol):
+    """Which calibration a `Locus` makes of D2, and what it must know of D1 for that."""
+
+    def check(self, X: Rows, clusters: IntArray | None, target: Rows | None) -> None:
+        """Raise if `fit` was given rows, clusters or a target that do not go with this choice."""
+
+    def calibrate(self, fit: Part, cal: Part, target: Rows | None, seed: int) -> Calibration:
+        """Learn from the tails of D2; D1 decides whatever else there is to decide."""

@@ -12,7 +12,7 @@ from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
 from locuscore._protocols import FloatArray, Rows
-from locuscore._row_scores import RowScores
+from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
@@ -49,6 +49,8 @@ class RowRules(RowScores):
         reference: Rows | None = None,
         starts: Sequence[float] | None = None,
         allow_rows_used_in_fit: bool = False,
+        groups: Any = None,
+        weights: Any = None,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -65,7 +67,8 @@ class RowRules(RowScores):
         reference if more than a twentieth of them are equal; they too are functions of D1 alone.
 
         Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
-        give a heuristic rule, since they prove nothing.
+        give a heuristic rule, since they prove nothing. `groups` and `weights` go with X, as in
+        `loss_bound`.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
@@ -75,7 +78,7 @@ class RowRules(RowScores):
         if X is not None and y is not None:
             if chosen.alpha is not None:
                 self._warn_if_too_few(chosen.alpha)
-            values, z = self._scores_and_losses(X, y, chosen)
+            values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
         else:
@@ -94,10 +97,13 @@ class RowRules(RowScores):
         check_fresh(found, allow_rows_used_in_fit)
         return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
 
-    def accepts(self, X: Rows, rule: FlagRule) -> Any:
-        """Whether the rule accepts each row; the score it needs is computed here."""
+    def accepts(self, X: Rows, rule: FlagRule, *, groups: Any = None, weights: Any = None) -> Any:
+        """Whether the rule accepts each row; the score it needs is computed here.
+
+        `groups` and `weights` are those of `loss_bound`.
+        """
         check_rule(rule)
-        values = as_array(self.scores(X, rule.score))
+        values = as_array(self.scores(X, rule.score, groups=groups, weights=weights))
         return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
 
     def route_by_cost(
@@ -129,7 +135,7 @@ class RowRules(RowScores):
         return route_by_cost(p, review_cost, exceedance_cost, **labelled)
 
     def _scores_and_losses(
-        self, X: Rows, y: ArrayLike, score: Score
+        self, X: Rows, y: ArrayLike, score: Score, given: Given = NOTHING_GIVEN
     ) -> tuple[FloatArray, FloatArray]:
         """One score and the loss of each labelled row; the predictor is asked once per row."""
         check_is_fitted(self)
@@ -138,6 +144,6 @@ class RowRules(RowScores):
         outputs = self.signals_.outputs(self.predictor_, X)
         z, values = self._losses(outputs, y), np.empty((n_rows(X), 1))
         with unseen_said_once(self.schema_, X):
-            for block in self._blocks(outputs):
+            for block in self._blocks(outputs, given.if_needed([score])):
                 self._evaluate(block, [score], values)
         return values[:, 0], z

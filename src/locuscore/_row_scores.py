@@ -28,12 +28,45 @@ from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """What the caller passes with new rows for the calibration; at most one of them."""
+
+    groups: Any = None
+    weights: Any = None
+
+    def if_needed(self, scores: Sequence[Score]) -> "Given | None":
+        """Itself, or None if nothing was passed and none of the scores is calibrated."""
+        is_passed = self.groups is not None or self.weights is not None
+        return self if is_passed or any(score.is_calibrated for score in scores) else None
+
+    def entries(self, calibration: Calibration, n: int) -> np.ndarray | None:
+        """Entries of n rows as passed; None where the calibration reads the rows themselves."""
+        passed = {name: value for name, value in vars(self).items() if value is not None}
+        asks = calibration.asks
+        if set(passed) - {asks}:
+            names = " and ".join(f"{name}=" for name in passed)
+            what = "takes nothing beside the rows" if asks is None else f"asks for {asks}="
+            raise ValueError(f"got {names}, but the calibration of this Locus {what}.")
+        if asks is None:
+            return None
+        if not passed:
+            raise ValueError(
+                f"the calibration of this Locus was given {asks} as an array, so it cannot tell "
+                f"them from the rows; pass {asks}=, one per row."
+            )
+        return calibration.entries(passed[asks], n)
+
+
+NOTHING_GIVEN = Given()
+
+
+@dataclass(frozen=True, eq=False)
 class RowBlock:
     """Consecutive rows on their way through a `Locus`, as `Locus.blocks` gives them.
 
     `start` is the position of the first row. `outputs` holds the rows and what the predictor says
     about them, `signals` what the engine sees, and `entries` what the calibration reads about each
-    row; None if it treats all rows alike.
+    row; None if it treats all rows alike, or if no calibrated score was asked for.
     """
 
     start: int
@@ -95,33 +128,50 @@ class RowScores:
         z = self._losses(self.signals_.outputs(self.predictor_, X), y)
         return like_rows(X, z, ["loss"])
 
-    def loss_bound(self, X: Rows, alpha: float | Sequence[float] | FloatArray = 0.1) -> Any:
+    def loss_bound(
+        self,
+        X: Rows,
+        alpha: float | Sequence[float] | FloatArray = 0.1,
+        *,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Any:
         """Upper bound U_alpha(x) on the loss of each row.
 
         ``U = sup{z : P(Z > z | x) >= level(alpha)}``. A new loss exceeds it with probability at
         most alpha (Theorem 1). One alpha gives shape (n,), a sequence of m gives (n, m); a frame
         gives a series or a frame with its index. With too few rows in D2 for alpha the bound is
-        infinite, and there is a warning.
+        infinite, and there is a warning. `groups` and `weights`, one per row, are for calibrations
+        that were given them as arrays.
         """
         check_is_fitted(self)
         alphas = check_alpha(alpha)
         self._warn_if_too_few(float(alphas.min()))
         scores = [Score.bound(float(share)) for share in np.atleast_1d(alphas)]
-        return self._per_row(X, scores, alphas.ndim, numbered("bound", alphas))
+        given = Given(groups, weights)
+        return self._per_row(X, scores, alphas.ndim, numbered("bound", alphas), given)
 
-    def exceedance(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
+    def exceedance(
+        self,
+        X: Rows,
+        tau: float | Sequence[float] | FloatArray,
+        *,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Any:
         """Smallest alpha whose bound is at most tau: a level to rank and to threshold.
 
         It is ``(1 + #{tails <= P(Z > tau | x)}) / (n2 + 1)``. It is at most alpha exactly when
         ``loss_bound <= tau``, so accepting these rows gives ``P(Z > tau and accepted) <= alpha``
         (Theorem 3). It is not the probability of a loss above tau, and may be far below it where
         losses have atoms; see `probability`. It is zero where tau is the top of the support.
-        Shapes are as in `loss_bound`.
+        Shapes, `groups` and `weights` are as in `loss_bound`.
         """
         check_is_fitted(self)
         taus = check_tau(tau)
         scores = [Score.exceedance(float(value)) for value in np.atleast_1d(taus)]
-        return self._per_row(X, scores, taus.ndim, numbered("exceedance", taus))
+        given = Given(groups, weights)
+        return self._per_row(X, scores, taus.ndim, numbered("exceedance", taus), given)
 
     def probability(self, X: Rows, tau: float | Sequence[float] | FloatArray) -> Any:
         """Estimate ``P(Z > tau | x)``, the probability of a loss above tau.
@@ -151,42 +201,57 @@ class RowScores:
 
     def row_signals(self, X: Rows) -> FloatArray:
         """The float matrix (n, d) that the engine sees of new rows; see `fit_signals_` for D1."""
-        return np.vstack([block.signals for block in self.blocks(X)])
+        return np.vstack([block.signals for block in self.blocks(X, None)])
 
-    def scores(self, X: Rows, score: Score) -> Any:
+    def scores(self, X: Rows, score: Score, *, groups: Any = None, weights: Any = None) -> Any:
         """Evaluate any score of this estimator: bound, exceedance or raw tail probability.
 
-        `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone.
+        `Score.tail(tau)` is ``loss_dist(X).sf(tau)``, in blocks: a function of D1 alone. `groups`
+        and `weights` are those of `loss_bound`.
         """
         check_is_fitted(self)
         if score.alpha is not None:
             self._warn_if_too_few(score.alpha)
-        return self._per_row(X, [score], 0, numbered(score.kind, np.array(score.value())))
+        names = numbered(score.kind, np.array(score.value()))
+        return self._per_row(X, [score], 0, names, Given(groups, weights))
 
-    def joint_scores(self, X: Rows, scores: Sequence[Score]) -> tuple[Any, FloatArray]:
+    def joint_scores(
+        self, X: Rows, scores: Sequence[Score], *, groups: Any = None, weights: Any = None
+    ) -> tuple[Any, FloatArray]:
         """Predictions g(X), to rounding, and several scores (n, m), in one pass over the rows.
 
         It gives no warnings. The predictions are None without a predictor or without rows.
+        `groups` and `weights` are those of `loss_bound`.
         """
         check_is_fitted(self)
         X = self._check_rows(X)
         predictions, out = [], np.empty((n_rows(X), len(scores)))
+        given = Given(groups, weights).if_needed(scores)
         with unseen_said_once(self.schema_, X):
-            for block in self.blocks(X):
+            for block in self.blocks(X, given):
                 self._evaluate(block, scores, out)
                 if self.predictor_ is not None:
                     # A copy, since a predictor may answer every batch in the same buffer.
                     predictions.append(np.array(block.outputs.mean_of_members))
         return (np.concatenate(predictions) if predictions else None), out
 
-    def blocks(self, X: Rows) -> Iterator[RowBlock]:
-        """Go through rows a few at a time; the predictor is asked about each row once at most."""
-        return self._blocks(self.signals_.outputs(self.predictor_, X))
+    def blocks(self, X: Rows, given: Given | None = NOTHING_GIVEN) -> Iterator[RowBlock]:
+        """Go through rows a few at a time; the predictor is asked about each row once at most.
 
-    def _blocks(self, outputs: Outputs) -> Iterator[RowBlock]:
+        `given` is what the caller passes with the rows for the calibration; None where no score of
+        the rows is calibrated.
+        """
+        return self._blocks(self.signals_.outputs(self.predictor_, X), given)
+
+    def _blocks(self, outputs: Outputs, given: Given | None) -> Iterator[RowBlock]:
+        calibration = self.calibration_
+        known = None if given is None else given.entries(calibration, len(outputs))
+        reads = None if given is None or known is not None else calibration.reads
         for start, part, S in self.signals_.blocks(outputs):
-            reads = self.calibration_.reads
-            entries = None if reads is None else reads(part.X)
+            if known is not None:
+                entries: np.ndarray | None = known[start : start + len(part)]
+            else:
+                entries = None if reads is None else reads(part.X)
             yield RowBlock(start, part, S, entries, self)
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
@@ -211,12 +276,20 @@ class RowScores:
     def _losses(self, outputs: Outputs, y: ArrayLike) -> FloatArray:
         return self.support_.check(realised_losses(self.loss_, outputs, y))
 
-    def _per_row(self, X: Rows, scores: Sequence[Score], ndim: int, names: Sequence[str]) -> Any:
+    def _per_row(
+        self,
+        X: Rows,
+        scores: Sequence[Score],
+        ndim: int,
+        names: Sequence[str],
+        given: Given | None = None,
+    ) -> Any:
         """Evaluate scores over all blocks, one column each; only the first where `ndim` is 0."""
         X = self._check_rows(X)
         out = np.empty((n_rows(X), len(names)))
+        given = None if given is None else given.if_needed(scores)
         with unseen_said_once(self.schema_, X):
-            for block in self.blocks(X):
+            for block in self.blocks(X, given):
                 self._evaluate(block, scores, out)
         return like_rows(X, out if ndim else out[:, 0], names)
 

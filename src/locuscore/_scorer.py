@@ -252,11 +252,14 @@ class Scorer:
             ],
         }
 
-    def __call__(self, batch: Any) -> Any:
-        """Score a batch of rows, possibly empty."""
+    def __call__(self, batch: Any, *, groups: Any = None, weights: Any = None) -> Any:
+        """Score a batch of rows, possibly empty.
+
+        `groups` and `weights`, one per row, are for calibrations that were given them as arrays.
+        """
         given, one_batch = as_batch(batch)
         try:
-            columns = self._columns(self.schema.conform(given))
+            columns = self._columns(self.schema.conform(given), groups=groups, weights=weights)
         except BadRowsError as error:
             error.add_note("To flag such rows instead: Scorer.tolerate(batch), or --bad-rows flag.")
             raise
@@ -300,10 +303,10 @@ class Scorer:
             values[good] = known[name]
         return columns, is_bad
 
-    def _columns(self, X: Rows) -> dict[str, np.ndarray]:
+    def _columns(self, X: Rows, **given: Any) -> dict[str, np.ndarray]:
         wanted = [Score.bound(alpha) for alpha in self.alphas]
         wanted += [] if self.rule is None else [self.rule.score]
-        predictions, values = self.locus.joint_scores(X, wanted)
+        predictions, values = self.locus.joint_scores(X, wanted, **given)
         return self.prediction_columns(predictions) | self._scores(values)
 
     def prediction_columns(self, known: np.ndarray | None) -> dict[str, np.ndarray]:

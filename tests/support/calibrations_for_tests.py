@@ -5,21 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore import Kept
+from locuscore._laws.calibration import BaseCalibration
 from locuscore._shared.frames import column
 
 
 @dataclass(frozen=True, eq=False)
-class LevelPerRow:
+class LevelPerRow(BaseCalibration):
     """The level at alpha is ``alpha ** (1 + entry)``, with the entry in a column of the rows."""
 
     ARCHIVE = Kept("LevelPerRow", fields=("tails",), single=("name",))
 
     tails: np.ndarray
     name: object
-
-    @property
-    def n(self):
-        return len(self.tails)
 
     @property
     def reads(self):
@@ -36,14 +33,11 @@ class LevelPerRow:
     def too_few(self, alpha, top=None):
         return None
 
-    def coverage_law(self, alpha, n_new):
-        return None
-
-    def coverage_p_value(self, alpha, n_new, covered):
-        return None
-
     def rule_facts(self, alpha):
         return {"n_calibration": None}
+
+    def again(self, cal):
+        return LevelPerRow(np.sort(cal.tails), self.name)
 
     def sentence(self, alphas):
         return "Every row has its own level."

@@ -5,7 +5,7 @@ equals ``1 - W`` of the paper where the law is continuous and counts the atom wh
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import betabinom
 
-from locuscore._protocols import FloatArray, IntArray
+from locuscore._protocols import FloatArray, IntArray, Part, Rows
 from locuscore._shared.kept import Kept
 
 FAR = 15.0  # standard deviations
@@ -102,8 +102,60 @@ def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
     )
 
 
+class BaseCalibration:
+    """What most kinds of calibration have in common; `Calibration` says what the rest must do."""
+
+    tails: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.tails)
+
+    @property
+    def reads(self) -> Callable[[Rows], np.ndarray] | None:
+        """All rows are treated alike."""
+        return None
+
+    @property
+    def asks(self) -> str | None:
+        """Nothing has to be passed with new rows."""
+        return None
+
+    def entries(self, given: Any, n: int) -> np.ndarray:
+        """Nothing can be passed with new rows."""
+        raise TypeError(f"{type(self).__name__} takes nothing beside the rows; got {given!r}.")
+
+    def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
+        """Not known: it depends on more than the number of new rows."""
+        return None
+
+    def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
+        """Not known either."""
+        return None
+
+    def rule_facts(self, alpha: float) -> dict[str, Any]:
+        """Number of rows; there is no level that all rows share."""
+        return {"n_calibration": self.n}
+
+
+def check_tails(tails: Any) -> FloatArray:
+    """Return tails from an archive, which must be ascending probabilities."""
+    values = np.asarray(tails, dtype=np.float64)
+    if values.ndim != 1 or not np.all((values >= 0) & (values <= 1)) or np.any(np.diff(values) < 0):
+        raise ValueError("the calibration tails are no ascending probabilities")
+    return values
+
+
+def sorted_tails(cal: Part) -> FloatArray:
+    """Tails of the calibration rows, ascending."""
+    if cal.tails is None:
+        raise ValueError("rows without tails cannot calibrate.")
+    return np.sort(cal.tails)
+
+
 @dataclass(frozen=True, eq=False)
-class MarginalCalibration:
+class MarginalCalibration(BaseCalibration):
     """All rows are exchangeable, so every row has the same level (Theorem 1).
 
     `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
@@ -112,20 +164,15 @@ class MarginalCalibration:
     ARCHIVE = Kept("Marginal", fields=("tails",))
 
     tails: FloatArray
-    reads = None
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the calibration that an archive holds, if its tails are what it searches."""
-        tails = np.asarray(parts["tails"], dtype=np.float64)
-        if tails.ndim != 1 or not np.all((tails >= 0) & (tails <= 1)) or np.any(np.diff(tails) < 0):
-            raise ValueError("the calibration tails are no ascending probabilities")
-        return cls(tails)
+        return cls(check_tails(parts["tails"]))
 
-    @property
-    def n(self) -> int:
-        """Number of calibration rows."""
-        return len(self.tails)
+    def again(self, cal: Part) -> "MarginalCalibration":
+        """Marginal calibration on other rows."""
+        return MarginalCalibration(sorted_tails(cal))
 
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None = None) -> FloatArray:
         """The k-th largest tail with ``k = conformal_rank(n, alpha)``, or 0 where ``k > n``."""

@@ -34,6 +34,7 @@ class Score(metaclass=_MakesScores):
 
     kind: ClassVar[ScoreKind]
     is_in_loss_units: ClassVar[bool] = False  # and infinite where there is no bound
+    is_calibrated: ClassVar[bool] = False  # so that the calibration must know the rows
 
     alpha: float | None = None
     tau: float | None = None
@@ -110,6 +111,7 @@ class BoundScore(Score):
     alpha: float
     kind = "bound"
     is_in_loss_units = True
+    is_calibrated = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", one_alpha(self.alpha))
@@ -138,6 +140,7 @@ class ExceedanceScore(_AtTau):
     """Smallest alpha whose bound is at most tau."""
 
     kind = "exceedance"
+    is_calibrated = True
 
     @classmethod
     def columns(cls, at: FloatArray, laws: "RowLaws") -> FloatArray:

@@ -9,7 +9,7 @@ from locuscore._protocols import IntArray
 from locuscore._shared.checks import is_missing
 
 
-def read_labels(groups: Any, n: int) -> list[Any]:
+def read_labels(groups: Any, n: int, name: str = "groups") -> list[Any]:
     """Return one label per row as Python values; some may be missing."""
     if isinstance(groups, np.ndarray) and groups.dtype.str[1:] in ("M8[ns]", "m8[ns]"):
         # Python has no such fine times, so numpy would list them as integers.
@@ -20,27 +20,27 @@ def read_labels(groups: Any, n: int) -> list[Any]:
     except TypeError:  # a single label
         labels, shape = [], ()
     if shape != (n,):
-        raise ValueError(f"groups must hold one label per row, {n} in all; got shape {shape}.")
+        raise ValueError(f"{name} must hold one label per row, {n} in all; got shape {shape}.")
     return labels
 
 
-def label_codes(groups: Any, n: int) -> tuple[list[Hashable], IntArray]:
+def label_codes(groups: Any, n: int, name: str = "groups") -> tuple[list[Hashable], IntArray]:
     """Return the distinct labels in order of appearance, and each row's position among them.
 
     Missing labels are refused, since only the user knows whether those rows form a group.
     """
-    labels = read_labels(groups, n)
+    labels = read_labels(groups, n, name)
     missing = sum(map(is_missing, labels))
     if missing:
         raise ValueError(
-            f"groups has missing labels, {missing} of {n}; remove those rows, or name them."
+            f"{name} has missing labels, {missing} of {n}; remove those rows, or name them."
         )
     position: dict[Hashable, int] = {}
     try:
         codes = [position.setdefault(label, len(position)) for label in labels]
     except TypeError:
         raise TypeError(
-            "groups must hold one hashable label per row, such as text, a number or a tuple; "
+            f"{name} must hold one hashable label per row, such as text, a number or a tuple; "
             f"got {labels[0]!r}."
         ) from None
     return list(position), np.array(codes, dtype=np.int64)

@@ -1,0 +1,9 @@
+"""Calibrations: what new rows the promise is made for, one argument of `Locus`.
+
+A choice, such as `Marginal`, is passed to ``Locus(g, calibration=...)``. With the tails of D2,
+`fit` makes of it the object that turns alpha into a level per row, ``locus.calibration_``.
+"""
+
+from locuscore.calibration._marginal import Marginal
+
+__all__ = ["Marginal"]

@@ -1,0 +1,34 @@
+"""Marginal: one level for all rows."""
+
+from dataclasses import dataclass
+
+from locuscore._laws.calibration import MarginalCalibration, sorted_tails
+from locuscore._protocols import CalibrationChoice, IntArray, Part, Rows
+from locuscore._shared.checks import check_methods
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The default: new rows are exchangeable with those of D2 (Theorem 1)."""
+
+    def check(self, X: Rows, clusters: IntArray | None, target: Rows | None) -> None:
+        """Refuse what other calibrations are for."""
+        if target is not None:
+            raise ValueError(
+                "fit was given a target sample, which marginal calibration has no use for; pass "
+                "calibration=Shifted() to calibrate for its mix of rows."
+            )
+
+    def calibrate(
+        self, fit: Part, cal: Part, target: Rows | None, seed: int
+    ) -> MarginalCalibration:
+        """Keep the tails of D2, in order."""
+        return MarginalCalibration(sorted_tails(cal))
+
+
+def resolve_calibration(choice: CalibrationChoice | None) -> CalibrationChoice:
+    """Return the choice of calibration; None is `Marginal`."""
+    if choice is None:
+        return Marginal()
+    check_methods(choice, ["check", "calibrate"], "calibration")
+    return choice
