@@ -180,6 +180,8 @@ class Scorer:
         *,
         loss: Any = None,
         signals: Any = None,
+        groups: Any = None,
+        weights: Any = None,
         trusted: Sequence[str] = (),
         classes: Sequence[type] = (),
         key: bytes | None = None,
@@ -196,6 +198,9 @@ class Scorer:
         loss, signals
             Your own functions, which no archive holds; only `Locus.losses` needs the loss. Several
             functions among the signals are a list, in the order of `fit`.
+        groups, weights
+            The function of X that tells the groups, or weights, of the calibration's rows, if it
+            was fitted with a function of your own.
         trusted
             Names of types, such as ``"sklearn.svm._classes.SVR"``, that may be built in addition
             to those on the list of this library.
@@ -221,7 +226,8 @@ class Scorer:
             state = json.loads(members["scorer.json"])
             if manifest["format"] == 1:
                 state = upgraded(state)
-            locus = decode_locus(state["locus"], reader, predictor, loss, signals)
+            told = {"groups": groups, "weights": weights}
+            locus = decode_locus(state["locus"], reader, predictor, loss, signals, told)
             rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
             try:
                 return cls(locus, rule, state["alphas"], allow_another_predictor)

@@ -88,6 +88,28 @@ def given_signals(signals: Any, given: Any) -> Signals:
     return replace(signals, functions=functions)
 
 
+def given_calibration(calibration: Any, given: Mapping[str, Any]) -> Any:
+    """Return the calibration; a function of the caller's own that it reads rows by must be given.
+
+    `given` has functions of X by what they give, ``groups`` or ``weights``; None if not passed.
+    """
+    is_usable = kept_of(type(calibration)) is not None and hasattr(calibration, "level")
+    if not is_usable:
+        raise ArchiveError("its parts do not make a fitted Locus.")
+    lacks = getattr(calibration, "lacks", None)
+    passed = [name for name, function in given.items() if function is not None]
+    if [name for name in passed if name != lacks]:
+        raise ArchiveError(f"it has no use for a function that gives {' and '.join(passed)}.")
+    if lacks is None:
+        return calibration
+    if not passed:
+        raise ArchiveError(
+            f"its {lacks} are told by a function of your own, which an archive cannot hold; pass "
+            f"it to Scorer.load(path, {lacks}=...)."
+        )
+    return calibration.with_function(given[lacks])
+
+
 def encode_predictor(predictor: Any, writer: Writer) -> Any:
     """Return the predictor, or that it is not in the archive, with a warning."""
     is_declared = kept_of(type(predictor)) is not None
@@ -143,9 +165,14 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
 
 
 def decode_locus(
-    state: Mapping[str, Any], reader: Reader, predictor: Any, loss: Any, signals: Any
+    state: Mapping[str, Any],
+    reader: Reader,
+    predictor: Any,
+    loss: Any,
+    signals: Any,
+    rows: Mapping[str, Any],
 ) -> Locus:
-    """Return a fitted estimator that can score."""
+    """Return a fitted estimator that can score; `rows` are functions that tell groups, weights."""
     if predictor is None:
         predictor = decode_predictor(state["predictor"], reader)
     own_loss = decode_loss(state["loss"], reader, loss)
@@ -156,12 +183,11 @@ def decode_locus(
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
     locus.target_name_, n_outputs = state["target"], state["n_outputs"]
     locus.signals_ = given_signals(locus.signals_, signals)
+    locus.calibration_ = given_calibration(locus.calibration_, rows)
     is_usable = (
         isinstance(locus.schema_, Schema)
         and isinstance(locus.target_name_, str | None)
         and len(locus.schema_.names) == locus.n_features_in_
-        and kept_of(type(locus.calibration_)) is not None
-        and hasattr(locus.calibration_, "level")
         and hasattr(locus.engine_, "predict_draws")
         and isinstance(n_outputs, int)
         and 0 <= n_outputs <= MOST_OUTPUTS

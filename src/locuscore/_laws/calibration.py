@@ -126,6 +126,15 @@ class BaseCalibration:
         """Nothing can be passed with new rows."""
         raise TypeError(f"{type(self).__name__} takes nothing beside the rows; got {given!r}.")
 
+    @property
+    def lacks(self) -> str | None:
+        """What a function must give that an archive could not hold: ``groups``, ``weights``."""
+        return None
+
+    def with_function(self, function: Callable[[Rows], Any]) -> Self:
+        """The same calibration with the function that it `lacks`."""
+        raise TypeError(f"{type(self).__name__} has no use for a function of the rows.")
+
     def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
         """Not known: it depends on more than the number of new rows."""
         return None
