@@ -112,7 +112,7 @@ class Calibration(Protocol):
         """p-value of "the promise holds" when so many are covered; None without a law."""
 
     def rule_facts(self, alpha: float) -> dict[str, Any]:
-        """What `tau_rule` puts on its card: ``n_calibration``, and ``level`` if there is one."""
+        """Keywords for `tau_rule`: the number of rows and the level, or else the promise."""
 
     def sentence(self, alphas: Sequence[float]) -> str:
         """What is promised of the bounds at these alphas."""

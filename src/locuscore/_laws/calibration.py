@@ -143,9 +143,13 @@ class BaseCalibration:
         """Not known either."""
         return None
 
+    def sentence(self, alphas: Sequence[float]) -> str:
+        """What is promised of the bounds at these alphas."""
+        raise NotImplementedError
+
     def rule_facts(self, alpha: float) -> dict[str, Any]:
-        """Number of rows; there is no level that all rows share."""
-        return {"n_calibration": self.n}
+        """The promise of the bound, which `tau_rule` passes on."""
+        return {"promise": self.sentence([alpha])}
 
 
 def check_tails(tails: Any) -> FloatArray:

@@ -158,12 +158,20 @@ def check_rule(rule: Any) -> FlagRule:
 
 
 def tau_rule(
-    tau: float, alpha: float, *, n_calibration: int | None = None, level: float | None = None
+    tau: float,
+    alpha: float,
+    *,
+    n_calibration: int | None = None,
+    level: float | None = None,
+    promise: str | None = None,
+    standing: Standing = "theorem",
 ) -> FlagRule:
     """Accept when the loss bound at alpha is at most tau, the paper's ``lambda = tau``.
 
     ``P(Z > tau and accepted) <= alpha`` (Theorem 3). With the number of calibration rows the card
     also shows the rank k and the distribution of the realised coverage; `Locus.tau_rule` passes it.
+    Where the bound is calibrated otherwise, `promise` is what holds for it, and so for the rule: an
+    accepted row with a loss above tau has a loss above its bound.
     """
     score, tau = Score.bound(alpha), one_tau(tau)
     share = one_alpha(alpha)
@@ -173,6 +181,13 @@ def tau_rule(
         "one new row together. It bounds the share of all rows that are accepted and bad, not the "
         "share of bad rows among the accepted."
     )
+    if promise is not None:
+        guarantee = (
+            f"An accepted row with a loss above {tau:g} has a loss above its bound, so the bound's "
+            f"promise holds for such rows: {promise}"
+        )
+        assumptions: tuple[str, ...] = ("tau and alpha chosen without the calibration losses",)
+        return FlagRule(score, tau, standing, guarantee, assumptions, certificate=claim)
     if n_calibration is not None:
         n = check_count(n_calibration, "n_calibration")
         k = conformal_rank(n, share)
