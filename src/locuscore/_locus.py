@@ -213,7 +213,8 @@ class Locus(RowRules, BaseEstimator):
         engine = resolve_engine(self.engine)
         self.engine_ = seeded(engine, engine_seed)
         errors = known.signed(self.signals_.error_column)
-        fit_engine(self.engine_, S_fit, z_fit, errors, self.signals_.spread_column(on_fit))
+        spread, class_law = self.signals_.spread_column(on_fit), self.signals_.class_law
+        fit_engine(self.engine_, S_fit, z_fit, errors, spread, class_law)
         self.selection_ = getattr(self.engine_, "selection_", None)
         self.gamma_ = None if self.gamma is None else clone(self.gamma, safe=False).fit(S_fit)
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
