@@ -1,4 +1,4 @@
-"""Records by dataset and method on the seeds that all methods share, and paired comparisons."""
+"""Records by dataset and method on the seeds that methods share, and paired comparisons."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -29,21 +29,28 @@ class Difference:
     mean: float
     standard_error: float
     p_value: float
+    n_seeds: int
     holm: float = float("nan")
 
 
 class Summary:
-    """Records of one loss; a dataset counts with the seeds that all of its methods have."""
+    """Records of one loss; a dataset counts with the seeds that all of its methods have.
 
-    def __init__(self, records: Iterable[Record], loss: str) -> None:
+    Methods of the groups `without` are left out.
+    """
+
+    def __init__(self, records: Iterable[Record], loss: str, without: tuple[str, ...] = ()) -> None:
         found: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
         for record in records:
             if record["dataset"] in DATASETS and DATASETS[record["dataset"]][-1] == loss:
                 found[record["dataset"]][record["method"]][record["seed"]] = record
         self.loss = loss
         self.methods = [
-            name for name in METHODS if found and all(name in by for by in found.values())
+            name
+            for name, method in METHODS.items()
+            if method.group not in without and found and all(name in by for by in found.values())
         ]
+        self._found = found
         self.n_seeds: dict[str, int] = {}
         self._records: dict[tuple[str, str], list[Record]] = {}
         for dataset in (name for name in DATASETS if name in found and self.methods):
@@ -55,10 +62,10 @@ class Summary:
                     self._records[dataset, name] = [by_method[name][seed] for seed in seeds]
         self.datasets = list(self.n_seeds)
 
-    def rivals(self, without: tuple[str, ...] = ()) -> list[str]:
-        """Methods that are not ours, without some groups."""
-        left_out = ("ours", *without)
-        return [name for name in self.methods if METHODS[name].group not in left_out]
+    @property
+    def rivals(self) -> list[str]:
+        """Methods that are not ours."""
+        return [name for name in self.methods if METHODS[name].group != "ours"]
 
     def values(self, dataset: str, method: str, key: str) -> np.ndarray:
         """One value for each shared seed."""
@@ -91,15 +98,22 @@ class Summary:
         return dict(zip(self.methods, ranks.mean(axis=0).tolist(), strict=True))
 
     def differences(self, key: str) -> list[Difference]:
-        """Every rival against our default on every dataset, with Holm's correction over all."""
+        """Every rival against our default on every dataset, with Holm's correction over all.
+
+        A pair is compared on all seeds that both have.
+        """
         found = []
         for dataset in self.datasets:
-            ours = self.values(dataset, OURS, key)
-            for rival in self.rivals():
-                gap = self.values(dataset, rival, key) - ours
-                error, p_value = corrected_test(gap)
-                means = float(ours.mean()), float(gap.mean())
-                found.append(Difference(dataset, rival, *means, error, p_value))
+            by_method = self._found[dataset]
+            for rival in self.rivals:
+                seeds = sorted(set(by_method[OURS]) & set(by_method[rival]))
+                ours, theirs = (
+                    np.array([by_method[name][seed][key] for seed in seeds])
+                    for name in (OURS, rival)
+                )
+                error, p_value = corrected_test(theirs - ours)
+                means = float(ours.mean()), float((theirs - ours).mean())
+                found.append(Difference(dataset, rival, *means, error, p_value, len(seeds)))
         adjusted = holm(np.array([one.p_value for one in found]))
         return [
             Difference(**{**vars(one), "holm": float(value)})

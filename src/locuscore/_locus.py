@@ -275,7 +275,7 @@ class Locus(RowRules, BaseEstimator):
         floor = Floor(float(z.max()), smallest_scale(z) / smallest_scale(np.ones(1)))
         engine = seeded(resolve_engine(self.engine), engine_seed)
         errors = known.signed(signals.error_column)
-        fit_engine(engine, S, z, errors, signals.spread_column(outputs))
+        fit_engine(engine, S, z, errors, signals.spread_column(outputs), signals.class_law)
         gamma = None if self.gamma is None else clone(self.gamma, safe=False).fit(S)
         return Learned(signals, S, LossModel(engine, gamma, self.support_, floor))
 

@@ -45,7 +45,8 @@ class LossEngine(Protocol):
     """Any model of the loss given the signals.
 
     A `fit` with a further parameter `errors` is given the signed errors of D1 where there are any,
-    see `_laws/signed_errors.py`.
+    one with `class_law` what a second opinion on the class says of the loss: see `fit_engine` in
+    `_laws/signed_errors.py`.
     """
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:

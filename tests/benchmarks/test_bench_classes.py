@@ -203,7 +203,11 @@ def test_only_seeds_that_all_methods_have_are_compared():
     found = [r for r in made_up() if (r["method"], r["seed"]) != ("margin", 5)]
     summary = Summary(found, "0-1")
     assert set(summary.n_seeds.values()) == {5}
-    assert summary.rivals(("opinion",)) == ["largest probability", "margin"]
+    assert Summary(found, "0-1", ("opinion",)).rivals == ["largest probability", "margin"]
+    without = Summary(found, "0-1", ("g alone",))
+    assert set(without.n_seeds.values()) == {6}
+    counts = {one.rival: one.n_seeds for one in summary.differences("error70")}
+    assert counts == {"largest probability": 6, "margin": 5, "forest mean loss++": 6}
     assert not Summary(found, "cost").datasets
 
 
@@ -226,13 +230,15 @@ def test_the_target_is_against_the_best_mean():
     from benchmarks.classes.summary import Summary
 
     summary = Summary(made_up(), "0-1")
-    lines = target([summary])
+    lines = target(made_up(), [summary])
     # Near 10 for Locus and its borrower, and near (14 + 5) / 2 for the margin.
     first, last = lines[4], lines[-2]
-    assert "| mean | other methods | 9.982 | margin | 9.484 | +5.3 % | no |" in first
+    assert (
+        "| mean | scores of g and of packages | 6 | 9.982 | margin | 9.484 | +5.3 % | no |" in first
+    )
     # All rows have a mean loss of 0.2.
     assert_close(summary.shares_left()["Locus"], 0.09982 / 0.2, rtol=1e-4)
-    assert "| share left | also those shown our opinion, ++ | 49.9" in last
+    assert "| share left | also those shown our opinion, ++ | 6 | 49.9" in last
 
 
 def test_missing_tasks_leave_out_methods_without_costs(tmp_path):

@@ -26,6 +26,7 @@ from locuscore._inputs.opinion_kinds import (
 )
 from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
+from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray
 from locuscore._shared.boosting import few_threads
@@ -109,6 +110,11 @@ class Opinion:
     def error_column(self) -> int | None:
         """Position of the expected error, counted from the end; None where there is none."""
         return -self.part.WIDTH if isinstance(self.part, ErrorOpinion) else None
+
+    @property
+    def class_law(self) -> ClassLaw | None:
+        """What it says of the loss, if it is about the class."""
+        return self.part.law if isinstance(self.part, ClassOpinion) else None
 
 
 def fit_opinion(

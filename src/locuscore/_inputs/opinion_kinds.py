@@ -19,6 +19,7 @@ from locuscore._inputs.opinion_models import (
     spread_out,
 )
 from locuscore._inputs.outputs import Outputs
+from locuscore._laws.class_law import ClassLaw
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import one_per_row
 from locuscore._shared.kept import Kept
@@ -212,6 +213,14 @@ class ClassOpinion:
             if weight:
                 p += weight * spread_out(model.predict_proba(S), model.classes_, p.shape[1])
         return self._columns(p, outputs)
+
+    @property
+    def law(self) -> ClassLaw | None:
+        """What its columns say of the loss; None unless just the wrong answers cost something."""
+        zero_one = 1.0 - np.eye(len(self.labels))
+        if self.costs is None or not np.array_equal(np.sign(self.costs), zero_one):
+            return None
+        return ClassLaw(-self.WIDTH, self.unit, np.unique(self.unit * self.costs))
 
     def words(self, columns: FloatArray, outputs: Outputs) -> list[str]:
         """How likely it finds g's answer, and the loss it expects where that says more."""

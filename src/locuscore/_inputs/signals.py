@@ -17,6 +17,7 @@ from locuscore._inputs.outputs import (
 )
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.unseen import count_categories
+from locuscore._laws.class_law import ClassLaw
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
@@ -91,6 +92,11 @@ class Signals:
     def error_column(self) -> int | None:
         """Position from the end of the error that the opinion expects; None without it."""
         return None if self.opinion is None else self.opinion.error_column
+
+    @property
+    def class_law(self) -> ClassLaw | None:
+        """What the opinion on a class says of the loss; None without one."""
+        return None if self.opinion is None else self.opinion.class_law
 
     def spread_column(self, outputs: Outputs) -> int | None:
         """Position from the end of the spread of g's members; None without it, or of several."""

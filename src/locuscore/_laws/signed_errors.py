@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
+from locuscore._laws.class_law import ClassLaw
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
 
@@ -67,12 +68,14 @@ def fit_engine(
     z: FloatArray,
     errors: SignedErrors | None,
     spread: int | None = None,
+    class_law: ClassLaw | None = None,
 ) -> Any:
     """Fit an engine; what else is known reaches one whose `fit` has a parameter of that name.
 
-    `spread` is the position of the signal that tells how far the predictor's members disagree.
+    `spread` is the position of the signal that tells how far the predictor's members disagree,
+    `class_law` is what the second opinion on a class says of the loss.
     """
-    known = {"errors": errors, "spread": spread}
+    known = {"errors": errors, "spread": spread, "class_law": class_law}
     told = {
         name: value
         for name, value in known.items()

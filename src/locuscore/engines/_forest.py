@@ -10,14 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils.validation import check_is_fitted
 
+from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.signed_errors import ErrorLoss, SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
-from locuscore.draws import StepDraws, smallest_scale
+from locuscore.draws import StepDraws, WeightedDraws, smallest_scale
 from locuscore.engines._row_unit import RowUnit
-from locuscore.engines._shared_shape import SharedShape, out_of_bag
+from locuscore.engines._shared_shape import SharedShape, out_of_bag, share_of_few_rows
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
@@ -40,7 +41,8 @@ class Forest(BaseEstimator):
     those of one shape, of all rows of D1, times the mean loss that the trees expect of the row: a
     share of ``100 / (100 + n)``, so half of them with 100 rows in D1, and none from 1,500 on. Where
     `fit` is told which signal is the spread of the predictor's members, losses are measured in that
-    spread to the same power, so with few rows they grow with it.
+    spread to the same power, so with few rows they grow with it. Where `fit` is told what a second
+    opinion on the class says of the loss, that law is mixed in with the same share.
 
     Where `fit` is given the signed errors of a numeric prediction, each leaf also keeps order
     statistics of what the second opinion did not expect of them. A new row adds what it expects
@@ -79,11 +81,14 @@ class Forest(BaseEstimator):
 
     ARCHIVE = Kept(
         "Forest",
-        fields=("forest_", "table_row_", "error_loss_", "shape_", "unit_"),
+        fields=("forest_", "table_row_", "error_loss_", "shape_", "unit_", "class_law_"),
         numbers=("table_", "error_table_"),
         single=("smallest_", "n_draws_", "error_column_"),
-        later=("n_draws_", "error_table_", "error_loss_", "error_column_", "shape_", "unit_"),
-        holds=(ErrorLoss, SharedShape, RowUnit),
+        later=(
+            *("n_draws_", "error_table_", "error_loss_", "error_column_"),
+            *("shape_", "unit_", "class_law_"),
+        ),
+        holds=(ClassLaw, ErrorLoss, SharedShape, RowUnit),
     )
 
     n_trees: int = 100
@@ -102,11 +107,13 @@ class Forest(BaseEstimator):
         z: FloatArray,
         errors: SignedErrors | None = None,
         spread: int | None = None,
+        class_law: ClassLaw | None = None,
     ) -> Self:
         """Grow the trees, then fill their leaves with the losses.
 
         `errors` are the signed errors behind the losses, `spread` is the signal that tells how far
-        the predictor's members disagree; both are optional.
+        the predictor's members disagree, and `class_law` is what a second opinion on the class says
+        of the loss; all are optional.
         """
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
@@ -137,9 +144,11 @@ class Forest(BaseEstimator):
         if errors is not None:
             self.error_table_ = _leaf_points(leaves, errors.unexpected(S), n_points)
             self.error_loss_, self.error_column_ = errors.loss, errors.column
+        share = share_of_few_rows(len(z))
+        self.class_law_ = None if class_law is None else class_law.weighted(share)
         return self
 
-    def predict_draws(self, S: FloatArray) -> StepDraws:
+    def predict_draws(self, S: FloatArray) -> StepDraws | WeightedDraws:
         """Return the leaf samples each row falls into."""
         check_is_fitted(self)
         if len(self.forest_.estimators_) != self.n_trees:  # in an archive, which may hold anything
@@ -161,7 +170,13 @@ class Forest(BaseEstimator):
             points, top, scale = points * size[:, None, None], top * size, scale * size
         # An archive written before trees were pooled has one per draw.
         n_draws = getattr(self, "n_draws_", self.n_trees)
-        return StepDraws(points.reshape(len(points), n_draws, -1), top, scale)
+        draws = StepDraws(points.reshape(len(points), n_draws, -1), top, scale)
+        class_law = getattr(self, "class_law_", None)
+        if class_law is None:
+            return draws
+        if not isinstance(class_law, ClassLaw):
+            raise ValueError("Forest has an unknown law of classes.")
+        return class_law.mixed_with(draws, S)
 
     def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
         """Points of each row and tree, given rows of the tables, (n, trees, points)."""
