@@ -4,6 +4,7 @@
 """
 
 import io
+import json
 import math
 from collections import Counter
 from importlib import import_module
@@ -14,7 +15,8 @@ from sklearn.base import BaseEstimator
 
 from fuzz.forge import read_zip, signed, write_zip
 from fuzz.server import HOLES, MEANING, Outcome, Server
-from fuzz.targets import PREDICTORS, TARGETS, read_target, write_target
+from fuzz.targets import CALIBRATIONS, PREDICTORS, TARGETS, read_target, write_target
+from locuscore._archive.kinds import CALIBRATIONS as KEPT
 from locuscore._archive.skops_models import OBJECTS
 from locuscore._archive.skops_schema import SkopsFile
 
@@ -62,6 +64,14 @@ def test_every_estimator_that_is_trusted_is_forged(tmp_path):
     # The place where archives of 0.1.0 have them; they are the same class.
     assert estimators - named == {"locuscore.engines._boosting.BoostedTrees"}
     assert {f"locuscore._shared.boosting.Boosted{kind}" for kind in ("Classes", "Trees")} <= named
+
+
+def test_every_calibration_is_forged(tmp_path):
+    found = set()
+    for name in CALIBRATIONS:
+        members = read_zip(read_target(write_target(name, tmp_path)).archive)
+        found.add(json.loads(members["scorer.json"])["locus"]["calibration_"]["kind"])
+    assert found == {kind.ARCHIVE.kind for kind in KEPT}
 
 
 # The twins: that it would notice.

@@ -92,6 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
+from locuscore.calibration import ByGroup
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -235,6 +236,11 @@ OPINIONS = {
     "opinion on classes": unfitted(LogisticRegression, C=0.01),
     "opinion on sizes": lambda: None,
 }
+# Each calibration that an archive can hold; the last column is the group.
+CALIBRATIONS = {
+    "by group": lambda: ByGroup(2),
+    "by group with a pool": lambda: ByGroup(2, pool_below=10),
+}
 PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
@@ -242,7 +248,7 @@ EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "
 # Torch, once imported, makes each fork dearer: what needs it comes last.
 NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
 NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
-EVERY = [*LOSS_MODELS, *PREDICTORS, *EARLIER]
+EVERY = [*LOSS_MODELS, *PREDICTORS, *CALIBRATIONS, *EARLIER]
 TARGETS = [name for name in EVERY if name not in NEED_TORCH] + NEED_TORCH
 
 
@@ -264,6 +270,8 @@ def make_target(name):
     settings["signals"] = "all" if name in OPINIONS else ["x", "predictor"]
     if name in LOSS_MODELS:
         settings |= loss_model(name)
+    if name in CALIBRATIONS:
+        settings["calibration"] = CALIBRATIONS[name]()
     X, y = frame() if name in ON_FRAMES else numbers()
     predictor = PREDICTORS.get(name, LinearRegression)()
     if isinstance(predictor, ClassifierMixin):

@@ -112,8 +112,7 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     )
     about = f"share of losses above their bound at alpha = {alpha:g}"
     p_values = _calibrated(calibration, alpha, n, above)
-    trouble = "The calibration rows give no bound at this alpha."
-    more = "" if calibration.too_few(alpha) is None else trouble
+    more = calibration.too_few(alpha) or ""
     return Claim("coverage", about, "theorem", alpha, above / n, n, seen, *p_values, alpha, more)
 
 
