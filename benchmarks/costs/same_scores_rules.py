@@ -49,8 +49,8 @@ def array_certificates() -> Any:
         "Holm": lc.certify_threshold_holm(s, z, *wanted, grid),
         "paper": lc.certify_threshold_paper(*many, 0.5, 0.3, 0.1, grid),
         "paper, too few": lc.certify_threshold_paper(s, z, *wanted, grid),
-        "groups": lc.certify_groups(s, z, groups, *wanted),
-        "pool": lc.certify_groups(s, z, groups, *wanted, pool=["c", "d"]),
+        "groups": dict(lc.certify_groups(s, z, groups, *wanted)),
+        "pool": dict(lc.certify_groups(s, z, groups, *wanted, pool=["c", "d"])),
         "mean": lc.certify_mean_loss(s, capped_losses, 0.4, 0.1, support=(0, 2)),
         "mean, reference": lc.certify_mean_loss(
             s, capped_losses, 0.4, 0.1, support=(0, 2), reference=many[0][:300], n_thresholds=10

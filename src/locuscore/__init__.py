@@ -15,7 +15,7 @@ from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import RowLaws, Score
 from locuscore._locus import Locus
-from locuscore._row_scores import RowBlock
+from locuscore._row_scores import Given, RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
     ExceedanceCertificate,
@@ -30,6 +30,7 @@ from locuscore._rules.certify import (
     certify_threshold_paper,
 )
 from locuscore._rules.curve import OperatingCurve, operating_curve
+from locuscore._rules.group_rule import GroupRule
 from locuscore._rules.groups import certify_groups
 from locuscore._rules.mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
 from locuscore._rules.plan import RowPlan, rows_for_bound, rows_for_certificate, rows_for_coverage
@@ -53,7 +54,9 @@ __all__ = [
     "ExceedanceCertificate",
     "ExceedanceInterval",
     "FlagRule",
+    "Given",
     "GroupCertificate",
+    "GroupRule",
     "JointClaim",
     "KNNGamma",
     "Kept",

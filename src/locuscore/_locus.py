@@ -104,8 +104,9 @@ class Locus(RowRules, BaseEstimator):
     fit_signals_
         Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
         rows of D1 an opinion that has learned from them.
-    calibration_signals_, calibration_losses_
-        Signals (n2, d) and losses of D2, kept so that `certify` needs no other rows.
+    calibration_inputs_, calibration_signals_, calibration_losses_
+        Rows, signals (n2, d) and losses of D2, kept so that `certify` and `certify_groups` need no
+        other rows.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
     target_name_
@@ -250,6 +251,7 @@ class Locus(RowRules, BaseEstimator):
         self.selection_ = getattr(self.engine_, "selection_", None)
         self._keep_some(on_fit, seeds[1])
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
+        self.calibration_inputs_ = on_cal.X
         tails = model.tails(self.calibration_signals_, z_cal)
         fit, cal = (
             Part(part.X, rows, S, clusters=None if plan.clusters is None else plan.clusters[rows])

@@ -1,6 +1,7 @@
 """Which rules a fitted Locus makes, and how it applies them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,23 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
+from locuscore._rules.group_rule import (
+    GroupRule,
+    Rule,
+    check_by,
+    check_rule,
+    groups_with_rows_of_fit,
+)
+from locuscore._rules.groups import certify_groups
 from locuscore._rules.route import Routing, route_by_cost
-from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
+from locuscore._rules.rule import FlagRule, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
-from locuscore._shared.checks import one_alpha, one_tau
-from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows
+from locuscore._shared.checks import check_same_order, one_alpha, one_tau
+from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
+from locuscore._shared.labels import read_labels
 
 
 class RowRules(RowScores):
@@ -26,6 +36,9 @@ class RowRules(RowScores):
 
     calibration_signals_: FloatArray
     calibration_losses_: FloatArray
+    calibration_inputs_: Rows
+    calibration_rows_: IntArray
+    fit_rows_: IntArray
     reference_signals_: FloatArray
     used_rows_: UsedRows | None
 
@@ -97,14 +110,96 @@ class RowRules(RowScores):
         check_fresh(found, allow_rows_used_in_fit)
         return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
 
-    def accepts(self, X: Rows, rule: FlagRule, *, groups: Any = None, weights: Any = None) -> Any:
+    def certify_groups(
+        self,
+        by: Any,
+        tau: float,
+        eta: float,
+        delta: float,
+        X: Rows | None = None,
+        y: ArrayLike | None = None,
+        *,
+        of: Score | None = None,
+        pool: Collection[Hashable] = (),
+        allow_rows_used_in_fit: bool = False,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> GroupRule:
+        """Certify a threshold per group: ``P(Z > tau | accepted, group) <= eta`` in all at once.
+
+        Without X and y, the calibration rows D2 certify the raw tail probability, and with fresh
+        labelled rows any score, as in `certify`; what breaks that guarantee breaks this one. The
+        division of delta over the groups and `pool` are those of `certify_groups`.
+
+        Parameters
+        ----------
+        by
+            The name of the column that holds a row's group, or its position in an array; the rule
+            reads the groups of new rows from it. Or a function of X, or an array with one label per
+            row of X (without X, per row given to `fit`); groups of new rows are then passed as
+            ``groups=``.
+        tau, eta, delta, X, y, of, allow_rows_used_in_fit, groups, weights
+            As in `certify`.
+        pool
+            Groups that share one rule, see `certify_groups`.
+        """
+        check_is_fitted(self)
+        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
+        if (X is None) != (y is None):
+            raise ValueError(
+                "certify_groups needs both X and y, or neither to use the calibration rows."
+            )
+        column_of = check_by(by) if isinstance(by, str | Integral) else None
+        if X is None or y is None:
+            if not hasattr(self, "calibration_losses_"):
+                raise ValueError(
+                    "a loaded Locus has no calibration rows; pass labelled rows X and y."
+                )
+            values = chosen.before_calibration(self.loss_model_, self.calibration_signals_)
+            z, labels = self.calibration_losses_, self._calibration_labels(by)
+            return certify_groups(
+                values, z, labels, tau, eta, delta, of=chosen, pool=pool, by=column_of
+            )
+        if chosen.alpha is not None:
+            self._warn_if_too_few(chosen.alpha)
+        X = as_rows(X)
+        labels = _labels(by, X) if column_of is not None or callable(by) else by
+        check_same_order(X=X, groups=labels)
+        labels = read_labels(labels, n_rows(X))
+        values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
+        rule = certify_groups(
+            values, z, labels, tau, eta, delta, of=chosen, pool=pool, by=column_of
+        )
+        if self.used_rows_ is None:
+            return rule
+        found = Reuse(self.used_rows_, self.schema_, "y").add(X, as_array(y)).verdict
+        check_fresh(found, allow_rows_used_in_fit)
+        were_used = found.outcome == "used"
+        return groups_with_rows_of_fit(rule, found.n_found, found.n, were_used=were_used)
+
+    def _calibration_labels(self, by: Any) -> Any:
+        """Groups of the rows of D2, by a column, a function, or the labels of all rows of `fit`."""
+        if isinstance(by, str | Integral) or callable(by):
+            return _labels(by, self.calibration_inputs_)
+        labels = read_labels(by, len(self.fit_rows_) + len(self.calibration_rows_), "by")
+        return [labels[i] for i in self.calibration_rows_]
+
+    def accepts(self, X: Rows, rule: Rule, *, groups: Any = None, weights: Any = None) -> Any:
         """Whether the rule accepts each row; the score it needs is computed here.
 
-        `groups` and `weights` are those of `loss_bound`.
+        `groups` and `weights` are those of `loss_bound`. A `GroupRule` without a column takes
+        `groups` too: one label per row, the same for the rule and the calibration.
         """
-        check_rule(rule)
+        X = as_rows(X)
+        labels = check_rule(rule).labels(X, groups)
+        groups = self.groups_for_calibration(rule, groups)
         values = as_array(self.scores(X, rule.score, groups=groups, weights=weights))
-        return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
+        return like_rows(X, rule.accepts(values, rule.score, labels), ["accepted"])
+
+    def groups_for_calibration(self, rule: Rule | None, groups: Any) -> Any:
+        """Groups that were passed with rows, or None where only the rule asks for them."""
+        for_rule = rule is not None and rule.asks == "groups"
+        return None if for_rule and self.calibration_.asks != "groups" else groups
 
     def route_by_cost(
         self,
@@ -147,3 +242,8 @@ class RowRules(RowScores):
             for block in self._blocks(outputs, given.if_needed([score])):
                 self._evaluate(block, [score], values)
         return values[:, 0], z
+
+
+def _labels(by: Any, X: Rows) -> Any:
+    """Groups of rows, by a column or a function of them."""
+    return by(X) if callable(by) else column(X, by)

@@ -25,7 +25,7 @@ from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules.rule import FlagRule, check_rule
+from locuscore._rules.group_rule import GroupRule, Rule, check_rule, rule_from_dict
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
@@ -66,7 +66,7 @@ class Scorer:
     locus
         A fitted `Locus`.
     rule
-        A `FlagRule` on a score of this estimator, or None.
+        A `FlagRule` or `GroupRule` on a score of this estimator, or None.
     alphas
         One bound column for each.
     allow_another_predictor
@@ -87,7 +87,7 @@ class Scorer:
     """
 
     locus: Locus
-    rule: FlagRule | None = None
+    rule: Rule | None = None
     alphas: Sequence[float] = (0.1,)
     allow_another_predictor: InitVar[bool] = False
 
@@ -107,6 +107,8 @@ class Scorer:
                 f"the rule thresholds {self.rule.score}, which a Locus cannot compute; a Scorer "
                 "needs a rule on its bound, exceedance or tail."
             )
+        if isinstance(self.rule, GroupRule) and self.rule.by is not None:
+            self._check_column(self.rule.by)
         self._warn_if_too_few()
         if allow_another_predictor:
             object.__setattr__(self, "locus", _with_this_predictor(self.locus))
@@ -228,7 +230,7 @@ class Scorer:
                 state = upgraded(state)
             told = {"groups": groups, "weights": weights}
             locus = decode_locus(state["locus"], reader, predictor, loss, signals, told)
-            rule = None if state["rule"] is None else FlagRule.from_dict(state["rule"])
+            rule = None if state["rule"] is None else rule_from_dict(state["rule"])
             try:
                 return cls(locus, rule, state["alphas"], allow_another_predictor)
             except PredictorChangedError as error:
@@ -261,7 +263,8 @@ class Scorer:
     def __call__(self, batch: Any, *, groups: Any = None, weights: Any = None) -> Any:
         """Score a batch of rows, possibly empty.
 
-        `groups` and `weights`, one per row, are for calibrations that were given them as arrays.
+        `groups` and `weights`, one per row, are for calibrations that were given them as arrays;
+        `groups` are also for a `GroupRule` without a column.
         """
         given, one_batch = as_batch(batch)
         try:
@@ -309,11 +312,15 @@ class Scorer:
             values[good] = known[name]
         return columns, is_bad
 
-    def _columns(self, X: Rows, **given: Any) -> dict[str, np.ndarray]:
+    def _columns(self, X: Rows, groups: Any = None, weights: Any = None) -> dict[str, np.ndarray]:
         wanted = [Score.bound(alpha) for alpha in self.alphas]
-        wanted += [] if self.rule is None else [self.rule.score]
-        predictions, values = self.locus.joint_scores(X, wanted, **given)
-        return self.prediction_columns(predictions) | self._scores(values)
+        labels = None
+        if self.rule is not None:
+            wanted.append(self.rule.score)
+            labels = self.rule.labels(X, groups)
+        groups = self.locus.groups_for_calibration(self.rule, groups)
+        predictions, values = self.locus.joint_scores(X, wanted, groups=groups, weights=weights)
+        return self.prediction_columns(predictions) | self._scores(values, labels)
 
     def prediction_columns(self, known: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return the columns of predictions, given g(x); None where there are no rows."""
@@ -331,19 +338,20 @@ class Scorer:
             return {"prediction": known}
         return {f"prediction_{j}": column for j, column in enumerate(known.T)}
 
-    def _scores(self, values: FloatArray) -> dict[str, np.ndarray]:
+    def _scores(self, values: FloatArray, labels: Any) -> dict[str, np.ndarray]:
         columns = dict(zip(numbered("bound", np.array(self.alphas)), values.T, strict=False))
         if self.rule is None:
             return columns
         score = values[:, -1]
-        return columns | {"score": score, "flag": ~self.rule.accepts(score, self.rule.score)}
+        accepted = self.rule.accepts(score, self.rule.score, labels)
+        return columns | {"score": score, "flag": ~accepted}
 
     def without_rows(self) -> "Scorer":
         """Return a scorer with the same scores that holds no rows of `fit`, to send elsewhere."""
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
         signals = ("fit_signals_", "calibration_signals_", "reference_signals_")
-        for name in (*signals, "calibration_losses_"):
+        for name in (*signals, "calibration_losses_", "calibration_inputs_"):
             other.__dict__.pop(name, None)
         object.__setattr__(bare, "locus", other)
         return bare
@@ -351,6 +359,14 @@ class Scorer:
     def _check_predictor(self) -> None:
         if self.locus.probe_ is not None:
             self.locus.probe_.check(self.locus.predictor_)
+
+    def _check_column(self, by: str | int) -> None:
+        names = self.schema.names
+        if by not in names:
+            raise ValueError(
+                f"the rule tells groups by the column {by!r}, which the rows of this Locus do not "
+                f"have; their columns are {list(names)}."
+            )
 
     def _warn_if_too_few(self) -> None:
         text = self.locus.calibration_.too_few(min(self.alphas), self.locus.support_.high)

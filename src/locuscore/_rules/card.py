@@ -1,16 +1,19 @@
 """The guarantee card: what a rule promises, as plain text of at most 80 columns."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scipy.stats import beta
 
 if TYPE_CHECKING:
+    from locuscore._rules.group_rule import GroupRule
     from locuscore._rules.rule import FlagRule
 
 WIDTH = 80
 LABEL = 13
+MOST_NAMED = 20  # groups in a sentence
+MOST_LISTED = 12  # groups in the table
 P_VALUE, SMALLEST_P = "p_value", 1e-15  # smaller ones are shown as that: no p-value is zero
 
 STANDING = {
@@ -38,6 +41,39 @@ def card(rule: "FlagRule") -> str:
         lines += _entry("evidence", text)
     lines += _table(rule.table, threshold)
     return "\n".join([*lines, "=" * WIDTH])
+
+
+def group_card(rule: "GroupRule") -> str:
+    """Return the card of a rule with a threshold for each group."""
+    told = "passed with the rows" if rule.by is None else f"in column {rule.by!r}"
+    lines = [" Guarantee card ".center(WIDTH, "=")]
+    lines += _entry("accept if", f"{rule.score} <= the threshold of the row's group, {told}")
+    lines += _entry("standing", STANDING[rule.standing])
+    lines += _entry("guarantee", rule.guarantee)
+    for number, assumption in enumerate(rule.assumptions):
+        lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
+    many = "1 group is" if len(rule) == 1 else f"{len(rule)} groups are"
+    lines += _entry("groups", f"{many} on record, see to_frame()")
+    table = rule.table
+    lines.append("".join(_name(column).rjust(15) for column in table))
+    for row in list(zip(*table.values(), strict=True))[:MOST_LISTED]:
+        cells = [_short(repr(row[0])), *("" if part is None else _value(part) for part in row[1:])]
+        lines.append("".join(cell.rjust(15) for cell in cells))
+    return "\n".join([*lines, "=" * WIDTH])
+
+
+def listed(labels: Sequence[Hashable], notes: Sequence[str] | None = None) -> str:
+    """Labels of groups in a sentence, each with its note; of many, the first."""
+    said = notes or [""] * len(labels)
+    shown = [f"{label!r}{note}" for label, note in zip(labels, said, strict=True)][:MOST_NAMED]
+    more = len(labels) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 15 else text[:11] + "..."
 
 
 def _entry(label: str, text: str, hanging: int = 0) -> list[str]:

@@ -11,6 +11,7 @@ from locuscore._protocols import BoolArray
 from locuscore._rules.binomial_tests import rows_needed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows, claim_on
+from locuscore._rules.group_rule import GroupRule, check_by
 from locuscore._rules.rule import FlagRule
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.labels import label_codes
@@ -30,7 +31,8 @@ def certify_groups(
     *,
     of: Score = UNNAMED,
     pool: Collection[Hashable] = (),
-) -> dict[Hashable, FlagRule]:
+    by: str | int | None = None,
+) -> GroupRule:
     """One certified threshold per group, all of them right together with confidence 1 - delta.
 
     ``P(Z > tau | accepted, group) <= eta`` in every group at once: delta is divided equally over
@@ -49,12 +51,16 @@ def certify_groups(
         appear among these rows in the same shares as among new rows, up to chance: no quota of rows
         per group, and not more of one because it was easy to label. Choose them without these rows:
         groups pooled because few of these rows fell into them are no sample of their mixture.
+    by
+        Name of the column of new rows that holds their group, or its position in an array. Without
+        it, groups are passed with new rows, as ``groups=``.
 
     Returns
     -------
-    dict
-        A rule for each group, in the order in which groups first appear.
+    GroupRule
+        A rule for each group, in the order in which groups first appear, as one rule to deploy.
     """
+    by = check_by(by)
     check_same_order(score=score, groups=groups)
     s, bad, claim = claim_on(score, losses, tau, eta, delta)
     names, member = label_codes(groups, len(s))
@@ -88,7 +94,8 @@ def certify_groups(
         )
 
     rules = {u: certified(u) for u in sizes}
-    return {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
+    found = {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
+    return GroupRule(found, by)
 
 
 def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashable]:

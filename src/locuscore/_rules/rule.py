@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._laws.scores import UNNAMED, Score
+from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.card import card
 from locuscore._rules.certificate import (
     Certificate,
@@ -103,11 +104,32 @@ class FlagRule:
         # Read-only mappings can be neither pickled nor copied.
         return type(self).from_dict, (self.to_dict(),)
 
-    def accepts(self, values: ArrayLike, of: Score | None = None) -> np.ndarray:
+    @property
+    def accepts_nothing(self) -> bool:
+        """Whether no row can be accepted."""
+        return self.threshold == -np.inf
+
+    @property
+    def asks(self) -> str | None:
+        """Nothing has to be passed with new rows; see `GroupRule.asks`."""
+        return None
+
+    def labels(self, X: Rows, groups: Any = None) -> Any:
+        """None: all rows have the same threshold, whatever their group; see `GroupRule.labels`."""
+        return None
+
+    def accepts(self, values: ArrayLike, of: Score | None = None, groups: Any = None) -> BoolArray:
         """Whether each row is accepted; `of` says which score the values are, and must agree.
 
-        It may be left out where the rule's own score has no name.
+        It may be left out where the rule's own score has no name. Only a `GroupRule` has a use for
+        `groups`.
         """
+        if groups is not None:
+            raise ValueError("this rule has one threshold for all rows and no use for groups.")
+        return is_accepted(self.checked(values, of), self.threshold)
+
+    def checked(self, values: ArrayLike, of: Score | None = None) -> FloatArray:
+        """Return values of the rule's own score, checked."""
         if (of if of is not None else UNNAMED) != self.score:
             got = "values of no named score" if of in (None, UNNAMED) else f"the {of}"
             raise ValueError(f"this rule thresholds the {self.score}; got {got}.")
@@ -117,8 +139,7 @@ class FlagRule:
         missing = int(np.isnan(scores).sum())
         if missing:
             raise ValueError(f"{missing} scores are missing (NaN).")
-        scores = never_accepted(scores) if scores.size else scores
-        return is_accepted(scores, self.threshold)
+        return never_accepted(scores) if scores.size else scores
 
     def __str__(self) -> str:
         return card(self)
@@ -145,16 +166,6 @@ class FlagRule:
             return cls(**values | {"score": Score.from_dict(data["score"])})
         except TypeError as error:
             raise TypeError(f"this describes no rule: {error}") from error
-
-
-def check_rule(rule: Any) -> FlagRule:
-    """Return a rule; a threshold alone does not say which score it belongs to."""
-    if not isinstance(rule, FlagRule):
-        raise TypeError(
-            "rule must be a FlagRule, such as locus.certify(tau, eta, delta) or "
-            f"locus.tau_rule(tau, alpha) returns; got {type(rule).__name__}."
-        )
-    return rule
 
 
 def tau_rule(

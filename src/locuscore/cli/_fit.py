@@ -81,7 +81,7 @@ class SavingOptions:
         A certificate that accepts nothing is written only if that is allowed.
         """
         rule = scorer.rule
-        if rule is not None and rule.threshold == -np.inf and not self.allow_empty:
+        if rule is not None and rule.accepts_nothing and not self.allow_empty:
             _show(terminal, scorer, None, sample)
             terminal.error(
                 f"the certificate accepts nothing, so {self.output} was not written; "
@@ -217,7 +217,7 @@ def _show(terminal: Terminal, scorer: Scorer, output: Path | None, sample: Sampl
     n_calibration = len(locus.tails_)
     rule = None if scorer.rule is None else scorer.rule.to_dict()
     if rule is not None:
-        rule.pop("table")
+        rule.pop("table", None)
     figures = {
         "archive": None if output is None else str(output),
         "rows_read": sample.n_read,

@@ -19,6 +19,7 @@ from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
 from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
+from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
@@ -109,7 +110,8 @@ def report(
     losses
         The losses of the rows, instead of y.
     groups
-        One label per row, or the name of a column of X: coverage is shown for each.
+        One label per row, or the name of a column of X: coverage is shown for each. A `GroupRule`
+        without a column takes them too.
     title
         Title of the page.
     unit
@@ -224,8 +226,12 @@ def _some(batch: Batch, seed: int) -> Batch:
 
 
 def _taken(batch: Batch, rows: Any) -> Batch:
-    others = (None if part is None else as_array(part)[rows] for part in batch[1:3])
-    return Batch(take_rows(as_batch(batch.X)[0], rows), *others)
+    X = as_batch(batch.X)[0]
+    y, losses = (None if part is None else as_array(part)[rows] for part in batch[1:3])
+    labels, n = None, n_rows(X)
+    if batch.groups is not None:  # of any type, so no array of one type
+        labels = np.fromiter(read_labels(batch.groups, n), dtype=object, count=n)[rows]
+    return Batch(take_rows(X, rows), y, losses, labels)
 
 
 def _write(path: str | Path, text: str) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from locuscore import FlagRule
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import is_missing
 from locuscore._shared.readable import shortened
@@ -89,14 +88,12 @@ class ExplorerCounts:
 class AcceptedLosses:
     """Number, sum and a uniform sample of the losses of the rows that a rule accepts."""
 
-    def __init__(self, rule: FlagRule, seed: int) -> None:
-        self.rule = rule
+    def __init__(self, seed: int) -> None:
         self.n, self.total = 0, 0.0
         self._sample = column_sample(MOST_LOSSES, seed)
 
-    def add(self, losses: FloatArray, score: FloatArray) -> None:
-        """Count rows."""
-        z = losses[self.rule.accepts(score, self.rule.score)]
+    def add(self, z: FloatArray) -> None:
+        """See losses of accepted rows."""
         self.n += len(z)
         self.total += float(z.sum())
         self._sample.add((z,), len(z))
@@ -132,13 +129,18 @@ class GroupCounts:
         return self.place.setdefault(name, len(self.place))
 
     def rows(self, delta: float) -> list[dict[str, Any]]:
-        """The largest groups, and the others as one."""
+        """The largest groups, and the others as one.
+
+        All their intervals together contain every group's coverage with confidence ``1 - delta``
+        (Bonferroni): each is exact at delta over the number of intervals.
+        """
         size = np.append(0, self.table[1:, 0])
         order = np.argsort(-size, kind="stable")
         shown = [int(i) for i in order[:SHOWN_GROUPS] if size[i]]
         names = list(self.place)
-        found = [_group(names[i], self.table[i], delta) for i in shown]
         rest = self.table.sum(axis=0) - self.table[shown].sum(axis=0)
+        delta /= len(shown) + bool(rest[0])
+        found = [_group(names[i], self.table[i], delta) for i in shown]
         rest[2] = self.table[np.setdiff1d(np.arange(len(names)), shown), 2].sum()  # no inf - inf
         return found + ([_group(OTHERS, rest, delta)] if rest[0] else [])
 

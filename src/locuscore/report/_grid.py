@@ -8,6 +8,7 @@ from locuscore import (
     ExceedanceCertificate,
     FlagRule,
     GroupCertificate,
+    GroupRule,
     JointClaim,
     Scorer,
     TunedExceedance,
@@ -47,18 +48,22 @@ def make_grid(
     taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, tau)
     start = _default_tau(losses, support.high) if tau is None else tau
     tau_start = int(np.argmin(np.abs(taus - start)))
-    alpha = None if rule is None else rule.score.rule_alpha(rule.threshold)
+    # There is no threshold to explore where each group has its own.
+    one = None if isinstance(rule, GroupRule) else rule
+    alpha = None if one is None else one.score.rule_alpha(one.threshold)
     alpha_start = int(np.argmin(np.abs(ALPHAS - (alpha or scorer.alphas[0]))))
-    if rule is None or score is None:
+    if one is None or score is None:
         return Grid(taus, tau_start, alpha_start)
-    passed = passed_thresholds(rule)
-    thresholds = _thresholds(score, np.append(_thin(passed, MOST_PASSED), rule.threshold))
-    place = int(np.searchsorted(thresholds, rule.threshold))
+    passed = passed_thresholds(one)
+    thresholds = _thresholds(score, np.append(_thin(passed, MOST_PASSED), one.threshold))
+    place = int(np.searchsorted(thresholds, one.threshold))
     return Grid(taus, tau_start, alpha_start, thresholds, np.isin(thresholds, passed), place)
 
 
-def rule_tau(rule: FlagRule) -> float | None:
-    """Tolerance that a rule is about, if it has one."""
+def rule_tau(rule: FlagRule | GroupRule) -> float | None:
+    """Tolerance that a rule is about, if it has one; of several, that of the first group."""
+    if isinstance(rule, GroupRule):
+        return rule_tau(next(iter(rule.values())))
     match rule.certificate:
         case (
             JointClaim(tau=tau)

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore import RowBlock, RowLaws, Score, Scorer
-from locuscore._protocols import FloatArray, Rows
+from locuscore import Given, RowBlock, RowLaws, Score, Scorer
+from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._shared.checks import check_losses
 from locuscore._shared.frames import as_array, n_rows
+from locuscore._shared.labels import read_labels
 from locuscore._shared.readable import shortened
 from locuscore.report._grid import ALPHAS
 
@@ -24,6 +26,8 @@ class Block:
     losses: FloatArray
     bounds: FloatArray  # (n, alphas of the scorer)
     score: FloatArray | None  # of the rule
+    accepted: BoolArray | None  # by the rule
+    labels: list[Any] | None  # of the groups that the rule tells apart
     tail: FloatArray  # P(Z > tau | x) at the tolerance where the reader starts
     above: FloatArray  # P(Z > z | x) at the realised loss
     at_least: FloatArray  # P(Z >= z | x)
@@ -48,19 +52,28 @@ class Laws:
         self.explored = np.searchsorted(alphas, ALPHAS)
         self.is_explored_alone = len(alphas) == len(ALPHAS)
 
-    def blocks(self, X: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> Iterator[Block]:
-        """Go through a batch; g is asked once per row."""
+    def blocks(
+        self, X: Rows, y: ArrayLike | None, losses: ArrayLike | None, groups: Any = None
+    ) -> Iterator[Block]:
+        """Go through a batch; g is asked once per row.
+
+        `groups` has one label per row, for a calibration or a rule that asks for them.
+        """
         locus, n = self.scorer.locus, n_rows(X)
         if y is not None and losses is not None:
             raise ValueError("a report takes the true values y or the losses, not both.")
         known = None if losses is None else check_losses(as_array(losses), n, "losses")
         targets = check_labels(self.scorer, y, n) if known is None else np.empty(0)
-        for block in locus.blocks(X):
+        rule = self.scorer.rule
+        found = None if rule is None else rule.labels(X, groups)
+        labels = None if found is None else read_labels(found, n)
+        given = Given(groups if locus.calibration_.asks == "groups" else None)
+        for block in locus.blocks(X, given):
             rows = slice(block.start, block.start + len(block))
             z = block.losses(targets[rows]) if known is None else locus.support_.check(known[rows])
-            yield self._evaluated(block, z)
+            yield self._evaluated(block, z, None if labels is None else labels[rows])
 
-    def _evaluated(self, source: RowBlock, z: FloatArray) -> Block:
+    def _evaluated(self, source: RowBlock, z: FloatArray, labels: list[Any] | None) -> Block:
         rule = self.scorer.rule
         bounds, tails = np.empty((len(z), len(self.own))), np.empty((len(z), 3))
         score = None if rule is None else np.empty(len(z))
@@ -72,7 +85,10 @@ class Laws:
                 score[at] = self._rule_score(rule.score, found, laws)
             if self.count is not None:
                 self.count(found if self.is_explored_alone else found[:, self.explored], z[at])
-        return Block(source, z, bounds, score, *tails.T)
+        accepted = None
+        if rule is not None and score is not None:
+            accepted = rule.accepts(score, rule.score, labels)
+        return Block(source, z, bounds, score, accepted, labels, *tails.T)
 
     def _rule_score(self, score: Score, bounds: FloatArray, laws: RowLaws) -> FloatArray:
         """Score of the rule; where it is one of the bounds it is known already."""

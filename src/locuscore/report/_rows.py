@@ -85,11 +85,11 @@ class Extremes:
         for k, i in enumerate(at):
             cells = {name: values[k] for name, values in predictions.items()}
             cells |= {"bound": float(block.bounds[i, 0]), "loss": float(block.losses[i])}
-            if block.score is not None and self.scorer.rule is not None:
-                score, rule = block.score[[i]], self.scorer.rule
+            rule = self.scorer.rule
+            if rule is not None and block.score is not None and block.accepted is not None:
                 if rule.score != Score.bound(self.scorer.alphas[0]):  # that is the bound again
-                    cells["score"] = float(score[0])
-                cells["flag"] = "accept" if rule.accepts(score, rule.score)[0] else "flag"
+                    cells["score"] = float(block.score[i])
+                cells["flag"] = "accept" if block.accepted[i] else "flag"
             key = (float(keys[i, 0]), float(keys[i, 1]), self.n_seen + int(i))
             entry = None if source.entries is None else source.entries[i]
             signals = source.signals[i].copy()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore import Reuse, Scorer
+from locuscore import FlagRule, GroupRule, Reuse, Scorer
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
@@ -36,6 +36,7 @@ from locuscore.report._laws import (
 )
 from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Entry, Extremes, cell, is_number
+from locuscore.report._rule_groups import RuleGroupCounts
 from locuscore.report._verdict import (
     CONTRADICTED,
     Accepted,
@@ -92,7 +93,8 @@ class Summary:
         self.covered = np.zeros(len(scorer.alphas), dtype=np.int64)
         self.n_infinite = 0
         rule = scorer.rule
-        self.accepted = None if rule is None else AcceptedLosses(rule, rows_seed)
+        self.accepted = None if rule is None else AcceptedLosses(rows_seed)
+        self.rule_groups = RuleGroupCounts(rule) if isinstance(rule, GroupRule) else None
 
     def add(
         self,
@@ -104,7 +106,7 @@ class Summary:
         """See a batch of labelled rows, possibly empty."""
         rows = self.scorer.schema.conform(as_batch(X)[0])
         labels = self._labels(groups, n_rows(rows))
-        for block in self.laws.blocks(rows, y, losses):
+        for block in self.laws.blocks(rows, y, losses, groups):
             if len(block):
                 at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
@@ -123,8 +125,10 @@ class Summary:
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
         self.counts.add_losses(z, block.score)
-        if self.accepted is not None and block.score is not None:
-            self.accepted.add(z, block.score)
+        if self.accepted is not None and block.accepted is not None:
+            self.accepted.add(z[block.accepted])
+            if self.rule_groups is not None and block.labels is not None:
+                self.rule_groups.add(block.labels, block.accepted, z)
         self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
         self.n_infinite += int(np.sum(np.isinf(bound)))
         self.loss_sum += float(z.sum())
@@ -175,6 +179,7 @@ class Summary:
             ),
             "deciles": pictures.deciles(bound, loss),
             "groups": self._groups(),
+            "rule_groups": self._rule_groups(verdict),
             "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[2]),
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
@@ -192,16 +197,20 @@ class Summary:
             bad = int(counts.bad_by_score[grid.tau_start, grid.threshold_start])
             kept = self.accepted
             seen = Accepted(self.n_rows, kept.n, bad, kept.total, kept.losses)
-        of_rule = rule_claim(self.scorer.rule, seen, calibration)
-        claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
-        claims = claims if of_rule is None else [of_rule, *claims]
+        rule = self.scorer.rule
+        if self.rule_groups is not None:
+            of_rule = self.rule_groups.claims()
+        else:
+            of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
+        claims = [claim for claim in of_rule if claim is not None]
+        claims += [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
         return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
-        for X, y, losses, *_ in pilot:
+        for X, y, losses, *more in pilot:
             rows = self.scorer.schema.conform(as_batch(X)[0])
-            found += list(laws.blocks(rows, y, losses))
+            found += list(laws.blocks(rows, y, losses, *more))
         z = np.concatenate([block.losses for block in found] or [np.empty(0)])
         if not len(z):
             raise ValueError(NO_ROWS)
@@ -221,7 +230,7 @@ class Summary:
     def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         grid, counts, rule = self.grid, self.counts, self.scorer.rule
         threshold = None
-        if grid.thresholds is not None and grid.passed is not None and rule is not None:
+        if grid.thresholds is not None and grid.passed is not None and isinstance(rule, FlagRule):
             proven, shown = certified(rule), None
             if proven is not None:
                 by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
@@ -253,7 +262,20 @@ class Summary:
     def _groups(self) -> dict[str, Any] | None:
         if self.groups is None:
             return None
-        return {"name": self.groups.name, "rows": self.groups.rows(1 - words.LEVEL)}
+        rows = self.groups.rows(1 - words.LEVEL)
+        sentence = words.simultaneous(len(rows))
+        return {"name": self.groups.name, "rows": rows, "sentence": sentence}
+
+    def _rule_groups(self, verdict: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The table of a rule by group, with the verdict on what is claimed of each."""
+        if self.rule_groups is None:
+            return None
+        judged = iter(verdict["claims"])  # in the order of the groups, coverage after them
+        verdicts = [
+            None if claim is None else str(next(judged)["verdict"])
+            for claim in self.rule_groups.claims()
+        ]
+        return self.rule_groups.table(verdicts)
 
     def _curves(self) -> dict[str, Any]:
         assert self.curve_sample is not None

@@ -7,7 +7,7 @@ the verdict in at most one case in twenty, however many claims there are.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from locuscore._shared.multiple_tests import holm
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
 
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
+MOST_TOLD = 4  # claims in the line over the page
 KEPT, CONTRADICTED, TOO_FEW = "kept", "contradicted", "too few rows to tell"
 UNLIKE = {
     "theorem": "These rows are probably unlike the calibration rows.",
@@ -132,7 +133,7 @@ def rule_claim(
         case GroupCertificate(group=group, within=within):
             return _of_one_group(rule, group, within.eta)
         case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
-            return _conditional(rule, accepted, tau, eta)
+            return conditional_claim(rule, accepted, tau, eta)
         case MeanLossCertificate() as certificate:
             return _mean_loss(rule, accepted, certificate)
     return None
@@ -188,20 +189,29 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
         shown = broken or wrong
         what = f"contradict {len(broken)} of {len(found)} claims" if broken else "miss the aim"
         causes = dict.fromkeys(UNLIKE[claim.standing] for claim in shown)
-        text = "; ".join(claim.seen for claim in shown)
+        text = _told(claim.seen for claim in shown)
         return "bad" if broken else "warn", f"These rows {what}: {text}. {' '.join(causes)}"
     if few:
-        names = "; ".join(claim.about for claim in few)
+        names = _told(claim.about for claim in few)
         some = f"{len(few)} of {len(found)} claims"
         return "plain", f"These rows contradict no claim, but are too few to test {some}: {names}."
     # The deployed rule, if it claims something, and the smallest alpha.
     claims = [claim for claim, _ in found]
     smallest = min((c for c in claims if c.alpha is not None), key=lambda c: c.alpha or 0.0)
     shown = [claim for claim in claims if claim.kind != "coverage"] + [smallest]
-    text = "; ".join(claim.seen for claim in shown)
+    text = _told(claim.seen for claim in shown)
     if notes:
         return "warn", f"These rows contradict no claim: {text}. {' '.join(notes)}"
     return "good", f"These rows agree with every claim: {text}."
+
+
+def _told(texts: Iterable[str]) -> str:
+    """Several findings in one line; a rule by group may have many."""
+    first = list(texts)
+    more = len(first) - MOST_TOLD
+    return "; ".join(
+        [*first[:MOST_TOLD], *([f"and {more} more, listed below"] if more > 0 else [])]
+    )
 
 
 def _calibrated(
@@ -229,15 +239,21 @@ def _joint(
     return Claim("joint", about, rule.standing, alpha, bad / n, n, seen, *p_values)
 
 
-def _conditional(rule: FlagRule, accepted: Accepted, tau: float, eta: float) -> Claim:
-    """Bad rows among the accepted: binomial, given the threshold and the number accepted."""
+def conditional_claim(
+    rule: FlagRule, accepted: Accepted, tau: float, eta: float, where: str = ""
+) -> Claim:
+    """Bad rows among the accepted: binomial, given the threshold and the number accepted.
+
+    `where` names the group that all of the rows belong to.
+    """
     n, bad = accepted.n, accepted.bad
-    about = f"share of the accepted rows with a loss above {tau:g}"
+    of = f" of {where}" if where else ""
+    about = f"share of the accepted rows{of} with a loss above {tau:g}"
     if not n:
-        return _nothing("conditional", about, rule, eta)
+        return Claim("conditional", about, rule.standing, eta, None, 0, f"No row{of} is accepted")
     aim = "promised" if rule.standing == "certificate" else "aimed at"
     seen = (
-        f"{bad:,} of {n:,} accepted rows ({exact_percent(bad / n)}) have a loss above {tau:g}, "
+        f"{bad:,} of {n:,} accepted rows{of} ({exact_percent(bad / n)}) have a loss above {tau:g}, "
         f"where at most {percent(eta)} is {aim}"
     )
     p_value = float(too_many_p_value(bad, n, eta))

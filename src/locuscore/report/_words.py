@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore import FlagRule, Scorer, conformal_rank
+from locuscore import FlagRule, GroupRule, Scorer, conformal_rank
 from locuscore._protocols import Calibration, FloatArray
 from locuscore._shared.readable import readable
 
@@ -29,8 +29,11 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
         sentences.append(f"Rule: {_accepted(rule)}. {rule.guarantee}")
         if rule.assumptions:
             sentences.append("The rule assumes: " + "; ".join(rule.assumptions) + ".")
+    hold = "these shares hold"
+    if isinstance(rule, GroupRule):
+        hold = "the shares of the bounds hold"
     sentences.append(
-        "Not promised: that these shares hold in every group or for every single row, or for rows "
+        f"Not promised: that {hold} in every group or for every single row, or for rows "
         "unlike the calibration rows. Figures from the test rows are estimates unless they say "
         "otherwise."
     )
@@ -38,7 +41,9 @@ def guarantee(scorer: Scorer) -> dict[str, Any]:
     return {"card": scorer.card, "standing": standing, "sentences": sentences}
 
 
-def _accepted(rule: FlagRule) -> str:
+def _accepted(rule: FlagRule | GroupRule) -> str:
+    if isinstance(rule, GroupRule):
+        return f"accept a row if its {rule.score} is at most the threshold of its group"
     if rule.threshold == -np.inf:
         return f"no threshold on the {rule.score} was found, so accept nothing"
     if rule.threshold == np.inf:
@@ -138,6 +143,16 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
         f"{text}. This is higher than expected: 95 of 100 valid splits fall {between} "
         f"({p_text(c['p_value'])}). The guarantee holds, but the bounds are wider than they need "
         "to be for rows like these, or losses tie."
+    )
+
+
+def simultaneous(n_groups: int) -> str:
+    """What the intervals of groups say together."""
+    if n_groups == 1:
+        return f"The interval holds with confidence {percent(LEVEL)}."
+    return (
+        f"The {n_groups} intervals are simultaneous: with confidence {percent(LEVEL)} every one of "
+        "them contains the coverage in its group."
     )
 
 

@@ -1,5 +1,5 @@
 // The page, from top to bottom.
-const NAMES = { claims: "Verdict", guarantee: "Guarantee", explorer: "Operating point", coverage: "Coverage",
+const NAMES = { claims: "Verdict", guarantee: "Guarantee", "rule-groups": "Rule by group", explorer: "Operating point", coverage: "Coverage",
   losses: "Bound and loss", parts: "By part", pit: "PIT", curve: "Ranking", bounds: "Bounds",
   rows: "Rows", attribution: "Drivers", facts: "Facts" };
 
@@ -53,7 +53,7 @@ function start() {
   const data = JSON.parse(document.getElementById("data").textContent);
   header(data);
   const hasGrid = data.explorer && data.explorer.taus.length && data.explorer.alphas.length;
-  const made = [claims(data), guarantee(data), hasGrid ? explorer(data) : null, coverage(data),
+  const made = [claims(data), guarantee(data), ruleGroups(data), hasGrid ? explorer(data) : null, coverage(data),
     boundAndLoss(data), parts(data), pit(data), curve(data), bounds(data), rows(data), attribution(data), facts(data)]
     .filter(Boolean);
   document.getElementById("main").append(...made);

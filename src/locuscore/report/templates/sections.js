@@ -37,13 +37,13 @@ function claims(data) {
     table);
 }
 
-/** What the rule of the archive claims, if it claims anything. */
-const ruleClaim = (data) => data.verdict.claims.find((c) => c.kind !== "coverage");
+/** What the rule of the archive claims, if it claims anything; by group, several claims. */
+const ruleClaims = (data) => data.verdict.claims.filter((c) => c.kind !== "coverage");
 
 function guarantee(data) {
   const g = data.guarantee;
   const t = data.explorer?.threshold;
-  const isBroken = ruleClaim(data)?.verdict === CONTRADICTED;
+  const isBroken = ruleClaims(data).some((c) => c.verdict === CONTRADICTED);
   const standing = t && thresholdValue(t, t.start) === -Infinity ? "nothing" : g.standing;
   const [title, about] = STANDINGS[standing] ?? [standing, ""];
   const isProven = standing === "certificate" || standing === "theorem";
@@ -56,6 +56,26 @@ function guarantee(data) {
     make("details", {}, make("summary", {}, "The guarantee card as text"),
       make("pre", { class: "card-text", tabindex: 0, role: "group",
         "aria-label": "Guarantee card" }, g.card)));
+}
+
+/** A rule with a threshold for each group: what each accepted, and how much of it was bad. */
+function ruleGroups(data) {
+  const r = data.rule_groups;
+  if (!r) return null;
+  const share = (g) => (g.accepted ? percent(g.bad / g.accepted) : "\u2013");
+  const rows = r.rows.map((g) => [g.pooled > 1 ? `${g.group} (pool)` : g.group,
+    g.accepts_nothing ? "nothing certified" : g.threshold === null ? "every finite score" : number(g.threshold, 6), count(g.n), count(g.accepted),
+    count(g.bad), share(g), g.promised === null ? "\u2013" : level(g.promised),
+    g.verdict ?? "accepts nothing"]);
+  const more = r.n_groups_not_shown
+    ? ` ${count(r.n_groups_not_shown)} smaller groups (${count(r.rows_not_shown)} rows) are not shown.` : "";
+  const other = r.rows_of_other_groups
+    ? ` ${count(r.rows_of_other_groups)} rows are of no group with a rule and are flagged.` : "";
+  return section("rule-groups", "The rule, group by group",
+    `A row is accepted if its ${r.score} is at most the threshold of its group. Each group's share of ` +
+    `bad rows among the accepted has its own exact test in the verdict.${more}${other}`,
+    plainTable(`Rule by ${r.by}`, [r.by, "threshold", "rows", "accepted", "bad", "share bad", "at most",
+      "verdict"], rows));
 }
 
 /** Too little is a breach where the claim is contradicted; more than expected never is. */
@@ -175,7 +195,7 @@ function coverageRows(title, rows, target, head, cells) {
     xName: "share of losses within their bound",
     tip: (r) => `${r.label}: ${count(r.covered)} of ${count(r.n)} rows, ${percent(r.rate)} ` +
       `(${percent(r.low)} to ${percent(r.high)})` });
-  const table = asTable(title, [head, "rows", "within bound", "share", "95 % interval", ...cells.head],
+  const table = asTable(title, [head, "rows", "within bound", "share", cells.interval, ...cells.head],
     rows.map((r) => [r.label, count(r.n), count(r.covered), percent(r.rate),
       `${percent(r.low)} to ${percent(r.high)}`, ...cells.of(r)]));
   const far = rows.filter((r) => r.misses).length;
@@ -198,12 +218,13 @@ function parts(data) {
   if (!deciles.length && !groups.length) return null;
   return section("parts", "Coverage by part",
     "The guarantee is an average over all rows; a part of them may lie above or below it. " +
-    "By chance alone about one interval in twenty leaves the wanted share out.",
+    (deciles.length ? "By chance alone about one decile's interval in twenty leaves the wanted share out. " : "") +
+    (groups.length ? `By ${data.groups.name}: ${data.groups.sentence}` : ""),
     make("div", { class: "pair" },
       deciles.length ? coverageRows("By decile of the bound, smallest first", deciles, target,
-        "decile: bounds", { head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
+        "decile: bounds", { interval: "95 % interval", head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
       groups.length ? coverageRows(`By ${data.groups.name}`, groups, target, String(data.groups.name),
-        { head: ["mean bound"], of: (r) => [bound(r.mean_bound)] }) : null));
+        { interval: "simultaneous 95 % interval", head: ["mean bound"], of: (r) => [bound(r.mean_bound)] }) : null));
 }
 
 function pit(data) {
