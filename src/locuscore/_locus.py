@@ -13,7 +13,7 @@ from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PROBE_ROWS, Probe
-from locuscore._inputs.signals import SignalChoice, Signals, asks_predictor, fit_signals
+from locuscore._inputs.signals import SignalChoice, asks_predictor, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.distribution import Floor
@@ -39,6 +39,7 @@ from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.labels import label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
 from locuscore.calibration._marginal import resolve_calibration
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
@@ -79,7 +80,7 @@ class Locus(RowRules, BaseEstimator):
         envelope.
     calibration
         For which new rows the promise is made, see `locuscore.calibration`; None for `Marginal`,
-        rows exchangeable with those of D2.
+        rows exchangeable with those of D2. `CrossFit` suits few rows: it has no D2.
     support
         Values the loss can take: a tuple (low, high), or a set or list of values. None for the
         loss's own.
@@ -106,7 +107,8 @@ class Locus(RowRules, BaseEstimator):
         rows of D1 an opinion that has learned from them.
     calibration_inputs_, calibration_signals_, calibration_losses_
         Rows, signals (n2, d) and losses of D2, kept so that `certify` and `certify_groups` need no
-        other rows.
+        other rows. Without a D2, as with `CrossFit`, there are none, nor `fit_signals_` and
+        `reference_signals_`.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
     target_name_
@@ -232,6 +234,10 @@ class Locus(RowRules, BaseEstimator):
         codes = None if clusters is None else label_codes(clusters, n_rows(X), "clusters")[1]
         choice = resolve_calibration(self.calibration)
         choice.check(X, codes, target)
+        if isinstance(choice, UsesAllRows) and self.calibration_size is not None:
+            raise ValueError(
+                f"{type(choice).__name__} calibrates with all rows; leave calibration_size out."
+            )
         return Plan(choice, codes, target)
 
     def _fit(
@@ -239,6 +245,8 @@ class Locus(RowRules, BaseEstimator):
     ) -> Self:
         check_loss_size(self.support_.check(z))
         split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
+        if isinstance(plan.choice, UsesAllRows):
+            return self._fit_all(plan.choice, outputs, z, labels, kind, (split_seed, seeds[1]))
         split = split_rows(len(z), self.calibration_size, split_seed)
         self.fit_rows_, self.calibration_rows_ = split
         on_fit, on_cal = (outputs.take(rows) for rows in split)
@@ -249,7 +257,7 @@ class Locus(RowRules, BaseEstimator):
         model = learned.model
         self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
         self.selection_ = getattr(self.engine_, "selection_", None)
-        self._keep_some(on_fit, seeds[1])
+        self._keep_some(learned, on_fit, seeds[1])
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
         self.calibration_inputs_ = on_cal.X
         tails = model.tails(self.calibration_signals_, z_cal)
@@ -267,6 +275,40 @@ class Locus(RowRules, BaseEstimator):
         )
         return self
 
+    def _fit_all(
+        self,
+        choice: UsesAllRows,
+        outputs: Outputs,
+        z: FloatArray,
+        labels: np.ndarray,
+        kind: Labels,
+        seeds: tuple[int, int],
+    ) -> Self:
+        """Fit without D2: all rows model the loss, and all rows calibrate."""
+
+        def learn(rows: IntArray, seeds: tuple[int, int]) -> Learned:
+            y = labels[rows] if kind == "y" else None
+            return self._learn(outputs.take(rows), z[rows], y, seeds)
+
+        seed, some_seed = seeds
+        if self.predictor_ is not None and asks_predictor(self.signals):
+            _ = outputs.spread, outputs.probabilities  # asked here once, not again in every fold
+        for name in ("fit", "calibration", "reference"):  # of an earlier fit, with a D2
+            self.__dict__.pop(f"{name}_signals_", None)
+        self.__dict__.pop("calibration_losses_", None)
+        found = choice.fit_all(AllRows(outputs, z, learn), seed)
+        self.fit_rows_, self.calibration_rows_ = np.arange(len(z)), found.calibration_rows
+        self.signals_, model = found.signals, found.model
+        self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
+        self.selection_ = getattr(self.engine_, "selection_", None)
+        self._keep_probe(outputs, some_seed)
+        # Any two halves are compared with new rows as D1 and D2 are.
+        half = np.array_split(np.random.default_rng(some_seed).permutation(len(z)), 2)
+        tails = found.calibration.tails
+        self.used_rows_ = UsedRows.of(outputs.X, labels, kind, (half[0], half[1]), tails)
+        self.calibration_ = found.calibration
+        return self
+
     def _learn(
         self, outputs: Outputs, z: FloatArray, y: np.ndarray | None, seeds: tuple[int, int]
     ) -> "Learned":
@@ -277,18 +319,23 @@ class Locus(RowRules, BaseEstimator):
         floor = Floor(float(z.max()), smallest_scale(z) / smallest_scale(np.ones(1)))
         engine = seeded(resolve_engine(self.engine), engine_seed)
         errors = known.signed(signals.error_column)
-        fit_engine(engine, S, z, errors, signals.spread_column(outputs), signals.class_law)
+        spread = signals.spread_column(outputs)
+        fit_engine(engine, S, z, errors, spread, signals.class_law)
         gamma = None if self.gamma is None else clone(self.gamma, safe=False).fit(S)
-        return Learned(signals, S, LossModel(engine, gamma, self.support_, floor))
+        model = LossModel(engine, gamma, self.support_, floor)
+        return Learned(signals, S, model, errors, spread)
 
-    def _keep_some(self, on_fit: Outputs, seed: int) -> None:
+    def _keep_some(self, learned: Learned, on_fit: Outputs, seed: int) -> None:
         """Keep a few rows of D1: to recognise the predictor, and as thresholds for `certify`."""
+        self._keep_probe(on_fit, seed)
+        # Scores of new rows can only tie with those of rows that see the same models.
+        signals, S = learned.signals, learned.fit_signals
+        some = some_rows(len(S), MOST_REFERENCE_ROWS, seed)
+        self.reference_signals_ = signals.as_of_new_rows(S[some], on_fit.take(some))
+
+    def _keep_probe(self, on_fit: Outputs, seed: int) -> None:
         few = on_fit.take(some_rows(len(on_fit), PROBE_ROWS, seed))
         self.n_outputs_, self.probe_ = few.n_outputs, Probe.of(few)
-        # Scores of new rows can only tie with those of rows that see the same models.
-        S = self.fit_signals_
-        some = some_rows(len(S), MOST_REFERENCE_ROWS, seed)
-        self.reference_signals_ = self.signals_.as_of_new_rows(S[some], on_fit.take(some))
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,12 +345,3 @@ class Plan:
     choice: CalibrationChoice
     clusters: IntArray | None
     target: Rows | None
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What some rows taught: the signals, those of the rows (out of fold), and the loss model."""
-
-    signals: Signals
-    fit_signals: FloatArray
-    model: LossModel

@@ -41,7 +41,14 @@ class LossDraws(Protocol):
         """Largest loss that each draw exceeds with probability at least `level`."""
 
 
-class LossEngine(Protocol):
+class FittedEngine(Protocol):
+    """What is needed of a model of the loss once it is fitted."""
+
+    def predict_draws(self, S: FloatArray) -> LossDraws:
+        """Laws of the loss at the rows of `S`."""
+
+
+class LossEngine(FittedEngine, Protocol):
     """Any model of the loss given the signals.
 
     A `fit` with a further parameter `errors` is given the signed errors of D1 where there are any,
@@ -51,9 +58,6 @@ class LossEngine(Protocol):
 
     def fit(self, S: FloatArray, z: FloatArray) -> Self:
         """Learn the law of the losses `z` given the rows of `S`."""
-
-    def predict_draws(self, S: FloatArray) -> LossDraws:
-        """Laws of the loss at the rows of `S`."""
 
 
 class GammaModel(Protocol):
@@ -100,6 +104,13 @@ class Calibration(Protocol):
     def smallest_alpha(self, survival: FloatArray, rows: np.ndarray | None) -> FloatArray:
         """Smallest alpha whose bound is at most tau, from ``P(Z > tau | x)``, shape (n, m)."""
 
+    @property
+    def holds_rows_out(self) -> bool:
+        """Whether the calibration rows had no part in the loss model, so that they can certify."""
+
+    def promised(self, alpha: float) -> float:
+        """Largest probability of a loss above its bound at `alpha`; 1 where there is no promise."""
+
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Say that bounds at `alpha` are infinite, and how many rows are needed; None if none is.
 
@@ -118,7 +129,7 @@ class Calibration(Protocol):
     def sentence(self, alphas: Sequence[float]) -> str:
         """What is promised of the bounds at these alphas."""
 
-    def again(self, cal: "Part") -> Self:
+    def again(self, cal: "Part") -> "Calibration":
         """The same kind of calibration, with all that D1 decided, on other calibration rows."""
 
 

@@ -93,7 +93,10 @@ class RowRules(RowScores):
                 self._warn_if_too_few(chosen.alpha)
             values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
         elif not hasattr(self, "calibration_losses_"):
-            raise ValueError("a loaded Locus has no calibration rows; pass labelled rows X and y.")
+            why = "a loaded Locus has no calibration rows"
+            if not self.calibration_.holds_rows_out:
+                why = "all rows of fit had a part in the loss model, so none of them can certify"
+            raise ValueError(f"{why}; pass labelled rows X and y.")
         else:
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)

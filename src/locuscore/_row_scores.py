@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from locuscore._inputs.fold_signals import FoldSignals
 from locuscore._inputs.losses import Loss
 from locuscore._inputs.outputs import Outputs, realised_losses
 from locuscore._inputs.predictor import check_predictor
@@ -18,7 +19,7 @@ from locuscore._inputs.unseen import unseen_said_once
 from locuscore._laws.distribution import Floor, LossDistribution, Support
 from locuscore._laws.loss_model import LossModel
 from locuscore._laws.scores import ProbabilityScore, RowLaws, Score
-from locuscore._protocols import Calibration, FloatArray, GammaModel, LossEngine, Rows
+from locuscore._protocols import Calibration, FittedEngine, FloatArray, GammaModel, Rows
 from locuscore._shared.checks import (
     LocusWarning,
     check_alpha,
@@ -94,11 +95,11 @@ class RowScores:
 
     predictor_: Any
     loss_: Loss
-    engine_: LossEngine
+    engine_: FittedEngine
     gamma_: GammaModel | None
     support_: Support
     floor_: Floor
-    signals_: Signals
+    signals_: Signals | FoldSignals
     schema_: Schema
     calibration_: Calibration
     n_features_in_: int
@@ -189,8 +190,9 @@ class RowScores:
     def loss_dist(self, X: Rows) -> LossDistribution:
         """Predictive distribution of the loss at each row, before calibration.
 
-        It is a function of D1 alone, and holds the draws of all rows in memory. For many rows
-        prefer `loss_bound`, `exceedance` and `probability`, which work in blocks.
+        It is a function of D1 alone, and holds the draws of all rows in memory; with `CrossFit` it
+        is the cross-fitted distribution, whose survival is the exceedance. For many rows prefer
+        `loss_bound`, `exceedance` and `probability`, which work in blocks.
         """
         check_is_fitted(self)
         X = self._check_rows(X)

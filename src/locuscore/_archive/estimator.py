@@ -14,6 +14,7 @@ from locuscore._archive.lightgbm_models import is_lightgbm
 from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types, skops_bytes
 from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.encoder import Encoder
+from locuscore._inputs.fold_signals import FoldSignals
 from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.opinion import Opinion
 from locuscore._inputs.schema import Schema
@@ -68,8 +69,14 @@ class _AbsentLoss:
         )
 
 
-def given_signals(signals: Any, given: Any) -> Signals:
+def given_signals(signals: Any, given: Any) -> Signals | FoldSignals:
     """Return the map from rows to floats; functions of the caller's own must be given."""
+    if isinstance(signals, FoldSignals):
+        return FoldSignals([_given_signals(fold, given) for fold in signals.folds])
+    return _given_signals(signals, given)
+
+
+def _given_signals(signals: Any, given: Any) -> Signals:
     parts = (signals.encoder, signals.output_encoder) if isinstance(signals, Signals) else (0, 0)
     is_map = all(isinstance(part, Encoder | None) for part in parts)
     widths = (signals.own_width, signals.function_width) if is_map else ()

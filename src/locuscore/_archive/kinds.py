@@ -12,15 +12,18 @@ from typing import Any
 from locuscore import engines
 from locuscore._archive.container import ArchiveError
 from locuscore._inputs.encoder import Encoder
+from locuscore._inputs.fold_signals import FoldSignals
 from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals
 from locuscore._inputs.used_rows import UsedRows
 from locuscore._laws.calibration import MarginalCalibration
+from locuscore._laws.cross_fitted import CrossFitted
 from locuscore._laws.distribution import Floor, Support
 from locuscore._laws.gamma import KNNGamma
 from locuscore._shared.kept import Kept, kept_of
 from locuscore.calibration._by_group import GroupCalibration
+from locuscore.calibration._cross_fit import CrossFitCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
 
@@ -37,10 +40,15 @@ def declared(kind: type) -> Kept:
     return kept
 
 
-_OF_ROWS = (Encoder, PredictionColumn, Schema, Signals, UsedRows)
+_OF_ROWS = (Encoder, FoldSignals, PredictionColumn, Schema, Signals, UsedRows)
 _OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
-CALIBRATIONS = (GroupCalibration,)  # beside the marginal one
-_ALWAYS_THERE = {declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS, *CALIBRATIONS)}
+CALIBRATIONS = (  # beside the marginal one
+    CrossFitCalibration,
+    GroupCalibration,
+)
+_ALWAYS_THERE = {
+    declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS, *CALIBRATIONS, CrossFitted)
+}
 
 
 @dataclass(frozen=True)

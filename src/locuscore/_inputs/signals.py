@@ -102,19 +102,13 @@ class Signals:
         """Position from the end of the spread of g's members; None without it, or of several."""
         if self.output_encoder is None or outputs.spread is None or outputs.n_outputs != 1:
             return None
-        return -1 - self._opinion_width - self.function_width
+        return -1 - self.opinion_width - self.function_width
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
-        for rows in row_blocks(len(outputs), outputs.X.shape[1], MOST_ROWS_AT_ONCE):
-            part = outputs.take(rows)
-            try:
-                S = self(part)
-            except BadRowsError as error:
-                error.move(rows.start)
-                raise
+        for start, part, S in signal_blocks(self, outputs, outputs.X.shape[1]):
             count_categories(self.encoder, part.X, S)
-            yield rows.start, part, S
+            yield start, part, S
 
     def outputs(self, predictor: Any, X: Rows) -> Outputs:
         """Rows to ask the predictor about, for these signals or for losses."""
@@ -126,12 +120,12 @@ class Signals:
 
         A correction of one row with the size of another row's correction would mean nothing.
         """
-        return np.minimum(np.arange(width), width - max(self._opinion_width, 1))
+        return np.minimum(np.arange(width), width - max(self.opinion_width, 1))
 
     def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
         """A name for each of the `players`, given those of the columns of X."""
         x = [] if self.encoder is None else features
-        rest = width - len(x) - self._opinion_width
+        rest = width - len(x) - self.opinion_width
         n_own = 0 if self.output_encoder is None else rest - self.function_width
         own = own_signal_names(predictor, n_own)
         opinion = [] if self.opinion is None else ["second opinion"]
@@ -141,7 +135,7 @@ class Signals:
         """What the second opinion says of each row, in one clause; None without it."""
         if self.opinion is None:
             return [None] * len(S)
-        return self.opinion.part.words(S[:, -self._opinion_width :], outputs)
+        return self.opinion.part.words(S[:, -self.opinion_width :], outputs)
 
     def summary(self, n_features: int) -> str:
         """What the columns are, and how many, in words."""
@@ -153,7 +147,7 @@ class Signals:
         if self.needs_functions:
             parts.append(("your own functions of X", self.function_width))
         if self.opinion is not None:
-            parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self._opinion_width))
+            parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self.opinion_width))
         units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
         return ", ".join(
             f"{name} ({width:,}{unit})" if width else name
@@ -161,8 +155,23 @@ class Signals:
         )
 
     @property
-    def _opinion_width(self) -> int:
+    def opinion_width(self) -> int:
+        """Number of columns of the second opinion."""
         return 0 if self.opinion is None else self.opinion.part.WIDTH
+
+
+def signal_blocks(
+    signals: Callable[[Outputs], FloatArray], outputs: Outputs, floats_per_row: int
+) -> Iterator[tuple[int, Outputs, FloatArray]]:
+    """Position, outputs and signals of consecutive rows; a bad row is told by its position."""
+    for rows in row_blocks(len(outputs), floats_per_row, MOST_ROWS_AT_ONCE):
+        part = outputs.take(rows)
+        try:
+            S = signals(part)
+        except BadRowsError as error:
+            error.move(rows.start)
+            raise
+        yield rows.start, part, S
 
 
 def fit_signals(

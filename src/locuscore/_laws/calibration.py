@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -106,11 +106,16 @@ class BaseCalibration:
     """What most kinds of calibration have in common; `Calibration` says what the rest must do."""
 
     tails: FloatArray
+    holds_rows_out: ClassVar[bool] = True
 
     @property
     def n(self) -> int:
         """Number of calibration rows."""
         return len(self.tails)
+
+    def promised(self, alpha: float) -> float:
+        """Largest probability of a loss above its bound."""
+        return alpha
 
     @property
     def reads(self) -> Callable[[Rows], np.ndarray] | None:
@@ -204,8 +209,9 @@ class MarginalCalibration(BaseCalibration):
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Say that D2 is too small for a finite bound at `alpha`; None if it is not."""
-        is_enough = conformal_rank(self.n, alpha) <= self.n
-        return None if is_enough else too_few_rows(self.n, alpha, top)
+        if conformal_rank(self.n, alpha) <= self.n:
+            return None
+        return f"{too_few_rows(self.n, alpha, top)} CrossFit lets all rows of fit calibrate."
 
     def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
         """Law of the number of `n_new` rows within their bound."""

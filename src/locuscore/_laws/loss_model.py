@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore._laws.distribution import Floor, LossDistribution, Support
-from locuscore._protocols import FloatArray, GammaModel, LossEngine
+from locuscore._protocols import FittedEngine, FloatArray, GammaModel
 from locuscore._shared.blocks import row_blocks
+from locuscore._shared.kept import Kept
 from locuscore.draws import floats_per_row
 
 
@@ -15,7 +16,9 @@ from locuscore.draws import floats_per_row
 class LossModel:
     """A fitted engine and gamma with the support of the loss: a function of D1 alone."""
 
-    engine: LossEngine
+    ARCHIVE = Kept("LossModel", fields=("engine", "gamma", "support", "floor"))
+
+    engine: FittedEngine
     gamma: GammaModel | None
     support: Support
     floor: Floor

@@ -106,15 +106,20 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
 
     Over the draw of the calibration rows and of these; ties can only make it smaller.
     """
-    above = n - covered
+    above, promised = n - covered, calibration.promised(alpha)
+    aim = f"at most {percent(promised)} is promised" if promised < 1 else "no share is promised"
     seen = (
         f"{above:,} of {n:,} losses ({exact_percent(above / n)}) exceed their bound at alpha = "
-        f"{alpha:g}, where at most {percent(alpha)} is promised"
+        f"{alpha:g}, where {aim}"
     )
     about = f"share of losses above their bound at alpha = {alpha:g}"
     p_values = _calibrated(calibration, alpha, n, above)
-    more = calibration.too_few(alpha) or ""
-    return Claim("coverage", about, "theorem", alpha, above / n, n, seen, *p_values, alpha, more)
+    untested = "" if p_values[0] is not None else "There is no exact test of this number."
+    more = calibration.too_few(alpha) or untested
+    standing = "theorem" if promised < 1 else "heuristic"
+    return Claim(
+        "coverage", about, standing, promised, above / n, n, seen, *p_values, alpha, more
+    )  # fmt: skip
 
 
 def rule_claim(
@@ -229,14 +234,15 @@ def _joint(
 ) -> Claim:
     """Theorem 3: accepted and bad rows are above their bound, whose number is beta-binomial."""
     tau, alpha = claim.tau, claim.alpha
+    promised = calibration.promised(alpha)
     n, bad = accepted.n_rows, accepted.bad
     seen = (
         f"{bad:,} of {n:,} rows ({exact_percent(bad / n)}) are accepted and have a loss above "
-        f"{tau:g}, where at most {percent(alpha)} is promised"
+        f"{tau:g}, where at most {percent(promised)} is promised"
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
     p_values = _calibrated(calibration, alpha, n, bad)
-    return Claim("joint", about, rule.standing, alpha, bad / n, n, seen, *p_values)
+    return Claim("joint", about, rule.standing, promised, bad / n, n, seen, *p_values)
 
 
 def conditional_claim(

@@ -64,7 +64,8 @@ def facts(
     rows["Signals of that model"] = scorer.manifest["signals"]
     if hasattr(locus, "fit_rows_"):
         rows["Rows that model the loss (D1)"] = f"{len(locus.fit_rows_):,}"
-    rows["Rows that calibrate (D2)"] = f"{locus.calibration_.n:,}"
+    which = "(D2)" if locus.calibration_.holds_rows_out else "(no D2)"
+    rows[f"Rows that calibrate {which}"] = f"{locus.calibration_.n:,}"
     rows["Alphas"] = ", ".join(f"{alpha:g}" for alpha in scorer.alphas)
     rows["Mean loss"] = f"{readable(mean_loss)}{unit}"
     rows["Loss at 50, 90 and 99 %"] = ", ".join(map(readable, quantiles.tolist())) + unit
@@ -84,7 +85,8 @@ def coverage(calibration: Calibration, alpha: float, n: int, covered: int) -> di
     rate = covered / n
     # Not every calibration has a law, and of some only a few rows have no finite bound.
     if law is None and (covered < n or calibration.too_few(alpha) is None):
-        low, high, expected, p_value, agrees = 0.0, 1.0, 1.0 - alpha, 1.0, True
+        expected = 1.0 - calibration.promised(alpha)
+        low, high, p_value, agrees = 0.0, 1.0, 1.0, True
     elif law is None:
         low = high = expected = p_value = 1.0
         agrees = covered == n
@@ -129,6 +131,8 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
             ". That says nothing: calibration rows are too few for this alpha, so the bound is the "
             "largest loss there can be."
         )
+    if c["low"] == 0.0 and c["high"] == 1.0 and c["expected"] <= 0.0:
+        return text + "; no share is promised."
     if c["low"] == 0.0 and c["high"] == 1.0:
         return text + f"; at least {exact_percent(c['expected'])} are promised on average."
     between = f"between {exact_percent(c['low'])} and {exact_percent(c['high'])}"
