@@ -15,7 +15,14 @@ from locuscore._protocols import FloatArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
 from locuscore._rules.route import Routing, route_by_cost
-from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
+from locuscore._rules.rule import (
+    FlagRule,
+    check_calibration,
+    check_rule,
+    made_with,
+    tau_rule,
+    with_rows_of_fit,
+)
 from locuscore._rules.thresholds import ties_heavily
 from locuscore._shared.checks import one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, like_rows, n_rows
@@ -35,7 +42,13 @@ class RowRules(RowScores):
         See `locuscore.tau_rule`.
         """
         check_is_fitted(self)
-        return tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
+        rule = tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
+        return made_with(rule, self.calibration_digest_)
+
+    @property
+    def calibration_digest_(self) -> str | None:
+        """Tells the calibration from others; None for a kind that has none."""
+        return getattr(self.calibration_, "digest", None)
 
     def certify(
         self,
@@ -85,11 +98,13 @@ class RowRules(RowScores):
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
             check_reference(self.used_rows_, self.schema_, reference)
-            known = chosen.before_calibration(model, self.reference_signals_)
-            other = known if other is None and ties_heavily(known) else other
+            if other is None and hasattr(self, "reference_signals_"):
+                known = chosen.before_calibration(model, self.reference_signals_)
+                other = known if ties_heavily(known) else None
         rule = certify_threshold(
             values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
         )
+        rule = made_with(rule, self.calibration_digest_)
         if X is None or y is None or self.used_rows_ is None:
             return rule
         reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
@@ -102,7 +117,8 @@ class RowRules(RowScores):
 
         `groups` and `weights` are those of `loss_bound`.
         """
-        check_rule(rule)
+        check_is_fitted(self)
+        check_calibration(check_rule(rule), self.calibration_digest_)
         values = as_array(self.scores(X, rule.score, groups=groups, weights=weights))
         return like_rows(as_rows(X), rule.accepts(values, rule.score), ["accepted"])
 

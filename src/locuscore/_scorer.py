@@ -25,7 +25,7 @@ from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules.rule import FlagRule, check_rule
+from locuscore._rules.rule import FlagRule, check_calibration, check_rule
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
@@ -107,6 +107,8 @@ class Scorer:
                 f"the rule thresholds {self.rule.score}, which a Locus cannot compute; a Scorer "
                 "needs a rule on its bound, exceedance or tail."
             )
+        if self.rule is not None:
+            check_calibration(self.rule, self.locus.calibration_digest_)
         self._warn_if_too_few()
         if allow_another_predictor:
             object.__setattr__(self, "locus", _with_this_predictor(self.locus))

@@ -157,19 +157,50 @@ def check_rule(rule: Any) -> FlagRule:
     return rule
 
 
+def made_with(rule: FlagRule, calibration: str | None) -> FlagRule:
+    """The rule, with the digest of the calibration that its score takes levels from, if it does."""
+    claim = rule.certificate
+    if not rule.score.is_calibrated or not isinstance(claim, JointClaim | ExceedanceCertificate):
+        return rule
+    return replace(rule, certificate=replace(claim, calibration=calibration))
+
+
+def check_calibration(rule: FlagRule, calibration: str | None) -> None:
+    """Raise if a rule was made with another calibration than the one that scores."""
+    made = rule.evidence.get("calibration") if rule.score.is_calibrated else None
+    if made is None or calibration is None or made == calibration:
+        return
+    if isinstance(rule.certificate, JointClaim):
+        again = f"tau_rule({rule.certificate.tau:g}, {rule.certificate.alpha:g}) of this Locus"
+    else:
+        again = "certify of this Locus, with fresh rows X and y"
+    raise ValueError(
+        f"this rule thresholds the {rule.score} of another calibration ({made}, and this Locus has "
+        f"{calibration}), so its guarantee is void here. Recalibrating voids rules on the bound "
+        f"and the exceedance; make it again with {again}."
+    )
+
+
 def tau_rule(
-    tau: float, alpha: float, *, n_calibration: int | None = None, level: float | None = None
+    tau: float,
+    alpha: float,
+    *,
+    n_calibration: int | None = None,
+    level: float | None = None,
+    gap: str | None = None,
 ) -> FlagRule:
     """Accept when the loss bound at alpha is at most tau, the paper's ``lambda = tau``.
 
     ``P(Z > tau and accepted) <= alpha`` (Theorem 3). With the number of calibration rows the card
     also shows the rank k and the distribution of the realised coverage; `Locus.tau_rule` passes it.
+    `gap` says what is added to alpha where rows drift.
     """
     score, tau = Score.bound(alpha), one_tau(tau)
     share = one_alpha(alpha)
     claim = JointClaim(tau=tau, alpha=share)
+    most = f"{share:g}" if gap is None else f"{share:g} + gap"
     guarantee = (
-        f"P(loss > {tau:g} and accepted) <= {share:g} (Theorem 3), over the calibration rows and "
+        f"P(loss > {tau:g} and accepted) <= {most} (Theorem 3), over the calibration rows and "
         "one new row together. It bounds the share of all rows that are accepted and bad, not the "
         "share of bad rows among the accepted."
     )
@@ -182,7 +213,9 @@ def tau_rule(
         claim = replace(claim, n=n, k=k, level=at_level, coverage_beta=beta)
         guarantee += "" if k <= n else " But " + too_few_rows(n, share)
     assumptions = (
-        "new rows exchangeable with the calibration rows, given the fitted loss model",
+        "new rows exchangeable with the calibration rows, given the fitted loss model"
+        if gap is None
+        else f"gap = {gap}; 0 for exchangeable rows",
         "tau and alpha chosen without the calibration losses",
     )
     return FlagRule(score, tau, "theorem", guarantee, assumptions, certificate=claim)
