@@ -28,7 +28,7 @@ from locuscore._protocols import (
     Part,
     Rows,
 )
-from locuscore._row_rules import RowRules
+from locuscore._row_time import RowTime
 from locuscore._shared.checks import (
     check_loss_size,
     check_losses,
@@ -49,7 +49,7 @@ make_forks_safe()  # whoever fits or scores may fork afterwards
 MOST_REFERENCE_ROWS = 1_000
 
 
-class Locus(RowRules, BaseEstimator):
+class Locus(RowTime, BaseEstimator):
     """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
 
     `fit` splits the labelled rows into D1 and D2, models the distribution of the loss on D1 and
@@ -101,7 +101,8 @@ class Locus(RowRules, BaseEstimator):
     tails_
         ``P(Z >= z | x)`` of the rows of D2, ascending: all that calibration needs.
     fit_rows_, calibration_rows_
-        Positions of D1 and D2 in the rows given to `fit`.
+        Positions of D1 and D2 in the rows given to `fit`; after `recalibrate`, D2 is all rows given
+        to that.
     fit_signals_
         Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
         rows of D1 an opinion that has learned from them.
@@ -295,7 +296,8 @@ class Locus(RowRules, BaseEstimator):
             _ = outputs.spread, outputs.probabilities  # asked here once, not again in every fold
         for name in ("fit", "calibration", "reference"):  # of an earlier fit, with a D2
             self.__dict__.pop(f"{name}_signals_", None)
-        self.__dict__.pop("calibration_losses_", None)
+        for name in ("losses", "inputs"):
+            self.__dict__.pop(f"calibration_{name}_", None)
         found = choice.fit_all(AllRows(outputs, z, learn), seed)
         self.fit_rows_, self.calibration_rows_ = np.arange(len(z)), found.calibration_rows
         self.signals_, model = found.signals, found.model

@@ -88,6 +88,10 @@ class Calibration(Protocol):
         """``P(Z >= z | x)`` of the calibration rows, ascending."""
 
     @property
+    def digest(self) -> str:
+        """Tells this calibration from others; rules on the bound and the exceedance keep it."""
+
+    @property
     def reads(self) -> "Callable[[Rows], np.ndarray] | None":
         """Turns rows into their entries; None where all rows are treated alike."""
 

@@ -20,11 +20,13 @@ from locuscore._rules.group_rule import (
     Rule,
     check_by,
     check_rule,
+    check_same_calibration,
+    groups_made_with,
     groups_with_rows_of_fit,
 )
 from locuscore._rules.groups import certify_groups
 from locuscore._rules.route import Routing, route_by_cost
-from locuscore._rules.rule import FlagRule, tau_rule, with_rows_of_fit
+from locuscore._rules.rule import FlagRule, made_with, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
 from locuscore._shared.checks import check_same_order, one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
@@ -48,7 +50,13 @@ class RowRules(RowScores):
         See `locuscore.tau_rule`.
         """
         check_is_fitted(self)
-        return tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
+        rule = tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
+        return made_with(rule, self.calibration_digest_)
+
+    @property
+    def calibration_digest_(self) -> str | None:
+        """Tells the calibration from others; None for a kind that has none."""
+        return getattr(self.calibration_, "digest", None)
 
     def certify(
         self,
@@ -101,11 +109,13 @@ class RowRules(RowScores):
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
             check_reference(self.used_rows_, self.schema_, reference)
-            known = chosen.before_calibration(model, self.reference_signals_)
-            other = known if other is None and ties_heavily(known) else other
+            if other is None and hasattr(self, "reference_signals_"):
+                known = chosen.before_calibration(model, self.reference_signals_)
+                other = known if ties_heavily(known) else None
         rule = certify_threshold(
             values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
         )
+        rule = made_with(rule, self.calibration_digest_)
         if X is None or y is None or self.used_rows_ is None:
             return rule
         reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
@@ -173,6 +183,7 @@ class RowRules(RowScores):
         rule = certify_groups(
             values, z, labels, tau, eta, delta, of=chosen, pool=pool, by=column_of
         )
+        rule = groups_made_with(rule, self.calibration_digest_)
         if self.used_rows_ is None:
             return rule
         found = Reuse(self.used_rows_, self.schema_, "y").add(X, as_array(y)).verdict
@@ -193,8 +204,10 @@ class RowRules(RowScores):
         `groups` and `weights` are those of `loss_bound`. A `GroupRule` without a column takes
         `groups` too: one label per row, the same for the rule and the calibration.
         """
+        check_is_fitted(self)
+        check_same_calibration(check_rule(rule), self.calibration_digest_)
         X = as_rows(X)
-        labels = check_rule(rule).labels(X, groups)
+        labels = rule.labels(X, groups)
         groups = self.groups_for_calibration(rule, groups)
         values = as_array(self.scores(X, rule.score, groups=groups, weights=weights))
         return like_rows(X, rule.accepts(values, rule.score, labels), ["accepted"])

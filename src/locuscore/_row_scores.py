@@ -42,6 +42,11 @@ class Given:
 
     def entries(self, calibration: Calibration, n: int) -> np.ndarray | None:
         """Entries of n rows as passed; None where the calibration reads the rows themselves."""
+        value = self.asked(calibration)
+        return None if value is None else calibration.entries(value, n)
+
+    def asked(self, calibration: Calibration) -> Any:
+        """What the calibration asks for, as passed; None where it reads the rows themselves."""
         passed = {name: value for name, value in vars(self).items() if value is not None}
         asks = calibration.asks
         if set(passed) - {asks}:
@@ -55,7 +60,7 @@ class Given:
                 f"the calibration of this Locus was given {asks} as an array, so it cannot tell "
                 f"them from the rows; pass {asks}=, one per row."
             )
-        return calibration.entries(passed[asks], n)
+        return passed[asks]
 
 
 NOTHING_GIVEN = Given()

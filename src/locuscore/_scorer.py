@@ -25,7 +25,13 @@ from locuscore._inputs.signals import MOST_ROWS_AT_ONCE
 from locuscore._laws.scores import OtherScore, Score
 from locuscore._locus import Locus
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules.group_rule import GroupRule, Rule, check_rule, rule_from_dict
+from locuscore._rules.group_rule import (
+    GroupRule,
+    Rule,
+    check_rule,
+    check_same_calibration,
+    rule_from_dict,
+)
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
@@ -109,6 +115,8 @@ class Scorer:
             )
         if isinstance(self.rule, GroupRule) and self.rule.by is not None:
             self._check_column(self.rule.by)
+        if self.rule is not None:
+            check_same_calibration(self.rule, self.locus.calibration_digest_)
         self._warn_if_too_few()
         if allow_another_predictor:
             object.__setattr__(self, "locus", _with_this_predictor(self.locus))

@@ -24,6 +24,7 @@ from locuscore._laws.gamma import KNNGamma
 from locuscore._shared.kept import Kept, kept_of
 from locuscore.calibration._by_group import GroupCalibration
 from locuscore.calibration._cross_fit import CrossFitCalibration
+from locuscore.calibration._fading import FadingCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
 
@@ -44,6 +45,7 @@ _OF_ROWS = (Encoder, FoldSignals, PredictionColumn, Schema, Signals, UsedRows)
 _OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
 CALIBRATIONS = (  # beside the marginal one
     CrossFitCalibration,
+    FadingCalibration,
     GroupCalibration,
 )
 _ALWAYS_THERE = {

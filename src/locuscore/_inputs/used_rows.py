@@ -10,7 +10,7 @@ batch is not refused for repeating its own rows, and memory does not grow with a
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal, Self
 
@@ -88,8 +88,43 @@ class UsedRows:
         )
         return cls(inputs, labelled, kind, label_type, salt)
 
+    def recalibrated(self, X: Rows, labels: np.ndarray, kind: Labels, schema: Schema) -> "UsedRows":
+        """Digests of the same D1 and of another D2, whose rows must not be clearly those of D1.
+
+        With another kind of label than that of `fit`, the new rows are known by X alone.
+        """
+        is_alike = kind == self.labels
+        reuse = Reuse(self, schema, kind).add(X, labels)
+        _check_not_of_model(reuse)
+        types = (*schema.types, self.label_type)
+        inputs, labelled = row_digests(X, labels if is_alike else None, types, self.salt)
+        new = replace(self, inputs=replace(self.inputs, calibration=np.sort(inputs)))
+        if not is_alike:
+            return new
+        return replace(new, labelled=replace(self.labelled, calibration=np.sort(labelled)))
+
     def __len__(self) -> int:
         return len(self.inputs.model) + len(self.inputs.calibration)
+
+
+def _check_not_of_model(reuse: "Reuse") -> None:
+    """Raise where rows repeat those of D1 more often than D2 does; warn where their X alone do."""
+    labelled, inputs = (
+        None if found is None else found.parts[0] for found in (reuse.labelled, reuse.inputs)
+    )
+    if labelled is not None and labelled.p_value < SMALLEST_P:
+        raise ValueError(
+            f"these rows taught the loss model: {labelled.n_repeated:,} of them are rows of D1, "
+            f"far more than new rows would repeat ({_p(labelled.p_value)}). Their tails are "
+            "flattered, so they cannot calibrate; take rows that fit has not seen, or those of D2."
+        )
+    if inputs is not None and inputs.p_value < SMALLEST_P:
+        warnings.warn(
+            f"the inputs of {inputs.n_repeated:,} rows are inputs of D1, though not their labels "
+            f"({_p(inputs.p_value)}). They calibrate only if the loss model has not seen them.",
+            LocusWarning,
+            stacklevel=5,
+        )
 
 
 def check_fresh(verdict: "Verdict", allow: bool) -> None:

@@ -22,7 +22,8 @@ class Certificate:
 class JointClaim(Certificate):
     """``P(Z > tau and accepted) <= alpha`` (Theorem 3), from n calibration rows at rank k.
 
-    Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``.
+    Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``. `calibration` is the
+    digest of the calibration that the bound is made with: the rule holds for no other.
     """
 
     tau: float
@@ -31,6 +32,7 @@ class JointClaim(Certificate):
     k: int | None = None
     level: float | None = None
     coverage_beta: tuple[float, float] | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ class ExceedanceCertificate(Certificate):
     `thresholds` says which ones were tested. A test in sequence has its starts: how many rows each
     accepts, and the part of delta it has; the paper's bound has its slacks. Then come what the
     certified threshold accepts, or the rows that would have been needed: inf if no number of rows
-    would do.
+    would do. `calibration` is the digest of the calibration behind a bound or an exceedance.
     """
 
     n_rows: int | None = None
@@ -60,6 +62,7 @@ class ExceedanceCertificate(Certificate):
     rows_needed_at_this_rate: float | None = None
     rows_needed_without_a_bad_one: int | None = None
     rows_also_in_fit: int | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """GroupRule: a rule for each group, deployed as one; and what every kind of rule is checked by."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from types import MappingProxyType
@@ -14,7 +14,13 @@ from locuscore._laws.scores import Score
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.card import group_card, listed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
-from locuscore._rules.rule import FlagRule, Standing, with_rows_of_fit
+from locuscore._rules.rule import (
+    FlagRule,
+    Standing,
+    check_calibration,
+    made_with,
+    with_rows_of_fit,
+)
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import check_same_order, is_missing
 from locuscore._shared.frames import column
@@ -246,15 +252,28 @@ def check_by(by: Any) -> str | int | None:
     )
 
 
+def check_same_calibration(rule: Rule, calibration: str | None) -> None:
+    """Raise if a rule of either kind was made with another calibration than the one that scores."""
+    for part in [rule] if isinstance(rule, FlagRule) else rule.values():
+        check_calibration(part, calibration)
+
+
+def groups_made_with(rule: GroupRule, calibration: str | None) -> GroupRule:
+    """The rule, with the digest of the calibration in every group; see `made_with`."""
+    return _for_each(rule, lambda part: made_with(part, calibration))
+
+
 def groups_with_rows_of_fit(
     rule: GroupRule, n_found: int, n_rows: int, *, were_used: bool
 ) -> GroupRule:
     """The rule as a heuristic in every group, if `fit` used its certifying rows; else as it is."""
     if not were_used:
         return rule
-    made = {
-        id(part): with_rows_of_fit(part, n_found, n_rows, were_used=True) for _, part in rule.units
-    }
+    return _for_each(rule, lambda part: with_rows_of_fit(part, n_found, n_rows, were_used=True))
+
+
+def _for_each(rule: GroupRule, change: Callable[[FlagRule], FlagRule]) -> GroupRule:
+    made = {id(part): change(part) for _, part in rule.units}
     return replace(rule, rules={label: made[id(part)] for label, part in rule.items()})
 
 

@@ -19,6 +19,7 @@ from locuscore._rules.card import card
 from locuscore._rules.certificate import (
     Certificate,
     ExceedanceCertificate,
+    GroupCertificate,
     JointClaim,
     certificate_from,
 )
@@ -166,6 +167,34 @@ class FlagRule:
             return cls(**values | {"score": Score.from_dict(data["score"])})
         except TypeError as error:
             raise TypeError(f"this describes no rule: {error}") from error
+
+
+def made_with(rule: FlagRule, calibration: str | None) -> FlagRule:
+    """The rule, with the digest of the calibration that its score takes levels from, if it does."""
+    claim = rule.certificate
+    if not rule.score.is_calibrated:
+        return rule
+    if isinstance(claim, GroupCertificate):
+        claim = replace(claim, within=replace(claim.within, calibration=calibration))
+    elif isinstance(claim, JointClaim | ExceedanceCertificate):
+        claim = replace(claim, calibration=calibration)
+    return replace(rule, certificate=claim)
+
+
+def check_calibration(rule: FlagRule, calibration: str | None) -> None:
+    """Raise if a rule was made with another calibration than the one that scores."""
+    made = rule.evidence.get("calibration") if rule.score.is_calibrated else None
+    if made is None or calibration is None or made == calibration:
+        return
+    if isinstance(rule.certificate, JointClaim):
+        again = f"tau_rule({rule.certificate.tau:g}, {rule.certificate.alpha:g}) of this Locus"
+    else:
+        again = "certify of this Locus, with fresh rows X and y"
+    raise ValueError(
+        f"this rule thresholds the {rule.score} of another calibration ({made}, and this Locus has "
+        f"{calibration}), so its guarantee is void here. Recalibrating voids rules on the bound "
+        f"and the exceedance; make it again with {again}."
+    )
 
 
 def tau_rule(

@@ -1,0 +1,203 @@
+"""What a fitted Locus does as time goes on: calibrate on other rows, and adapt to a stream."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from locuscore._adaptive import STEP, AdaptiveBounds
+from locuscore._inputs.outputs import Outputs
+from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.unseen import unseen_said_once
+from locuscore._inputs.used_rows import Labels
+from locuscore._laws.calibration import MarginalCalibration
+from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
+from locuscore._row_rules import RowRules
+from locuscore._row_scores import Given
+from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
+from locuscore._shared.frames import as_array, n_rows
+from locuscore._shared.labels import label_codes
+from locuscore.calibration._fading import FadingCalibration
+
+
+class RowTime(RowRules):
+    """The methods of `Locus` for data that change with time."""
+
+    calibration_rows_: IntArray
+
+    def recalibrate(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        *,
+        half_life: float | None = None,
+        drift_per_row: float | None = None,
+        alpha: float = 0.1,
+        clusters: ArrayLike | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Self:
+        """Return a new `Locus`: the same loss model, calibrated on these labelled rows instead.
+
+        The rows are the new D2: pass the window that new rows are like. Predictor and loss model
+        stay as they are, and this `Locus` is not changed. The promise is the same, for rows
+        exchangeable with the new D2.
+
+        Rows that are clearly those of D1 are refused, since the loss model has learned from them;
+        those of D2 may be used again. Rules on the old bound or exceedance are void with the new
+        `Locus`, and refused. Rules on the raw tail are not: they are functions of D1.
+
+        Parameters
+        ----------
+        X, y
+            Labelled rows, with `half_life` in the order of time, the newest last.
+        half_life
+            Weights fade: a row so many rows older counts half as much. The promise then has a gap,
+            which is 0 for exchangeable rows (``calibration_.sentence`` has the formula). inf gives
+            equal weights. None keeps the kind of calibration.
+        drift_per_row
+            Where it can be declared, the most by which the distributions of two neighbouring rows
+            differ in total variation; the gap is then a number. It goes with `half_life`.
+        alpha
+            The smallest alpha to be asked for: fading too fast for it is refused. It goes with
+            `half_life`.
+        clusters
+            One label per row where rows come in clusters, as in `fit`.
+        groups, weights
+            One per row, for calibrations that were given them as arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from locuscore import Locus
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(2000, 2))
+        >>> y = X[:, 0] + np.linspace(1, 2, 2000) * rng.normal(size=2000)
+        >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X[:1000], y[:1000])
+        >>> recent = locus.recalibrate(X[1500:], y[1500:])
+        >>> bool(locus.loss_bound(X[:1])[0] < recent.loss_bound(X[:1])[0])
+        True
+        """
+        check_is_fitted(self)
+        check_predictor(self.predictor_)
+        X = self._check_rows(X)
+        how = Recalibration(half_life, drift_per_row, alpha, clusters, Given(groups, weights))
+        outputs = self.signals_.outputs(self.predictor_, X)
+        z = self._losses(outputs, y)
+        return self._recalibrated(outputs, z, as_array(y), "y", how)
+
+    def recalibrate_losses(
+        self,
+        X: Rows,
+        z: ArrayLike,
+        *,
+        half_life: float | None = None,
+        drift_per_row: float | None = None,
+        alpha: float = 0.1,
+        clusters: ArrayLike | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Self:
+        """Recalibrate from losses that were logged with their rows; see `recalibrate`."""
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        check_same_order(X=X, z=z)
+        how = Recalibration(half_life, drift_per_row, alpha, clusters, Given(groups, weights))
+        losses = self.support_.check(check_losses(as_array(z), n_rows(X), "z"))
+        outputs = self.signals_.outputs(self.predictor_, X)
+        return self._recalibrated(outputs, losses, losses, "losses", how)
+
+    def adapt(
+        self, alpha: float | Sequence[float] | FloatArray = 0.1, *, step: float = STEP
+    ) -> AdaptiveBounds:
+        """Return bounds that adapt to a stream, whatever its rows: see `AdaptiveBounds`.
+
+        In the long run a share alpha of the losses is above its bound, for every sequence of rows;
+        no row has a promise of its own. One alpha, or several that adapt on their own.
+        """
+        check_is_fitted(self)
+        return AdaptiveBounds(self, alpha, step=step)
+
+    def resume(self, state: Mapping[str, Any]) -> AdaptiveBounds:
+        """Continue a stream from its `AdaptiveBounds.state`.
+
+        This may be another `Locus` than the one that started it, such as a recalibrated one: the
+        promise of the stream asks nothing of the bounds.
+        """
+        check_is_fitted(self)
+        return AdaptiveBounds.from_state(self, state)
+
+    def _recalibrated(
+        self,
+        outputs: Outputs,
+        z: FloatArray,
+        labels: np.ndarray,
+        kind: Labels,
+        how: "Recalibration",
+    ) -> Self:
+        if not len(z):
+            raise ValueError("recalibrate needs labelled rows; got none.")
+        check_loss_size(z)
+        how.check(self.calibration_)
+        used = self.used_rows_
+        if used is not None:
+            used = used.recalibrated(outputs.X, labels, kind, self.schema_)
+        with unseen_said_once(self.schema_, outputs.X):
+            S = np.vstack([part for _, _, part in self.signals_.blocks(outputs)])
+        tails = self.loss_model_.tails(S, z)
+        new = copy.copy(self)
+        new.calibration_rows_ = np.arange(len(z))
+        new.calibration_ = how.calibrated(
+            self.calibration_, Part(outputs.X, new.calibration_rows_, S, tails)
+        )
+        new.calibration_losses_, new.calibration_signals_, new.used_rows_ = z, S, used
+        new.calibration_inputs_ = outputs.X
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """How other rows calibrate, as passed to `recalibrate`."""
+
+    half_life: float | None
+    drift_per_row: float | None
+    alpha: float
+    clusters: ArrayLike | None
+    given: Given
+
+    def check(self, old: Calibration) -> None:
+        """Raise where settings do not go together, or not with the kind of calibration."""
+        if self.half_life is None:
+            if self.drift_per_row is not None:
+                raise ValueError(
+                    "drift_per_row goes with half_life; for equal weights, pass "
+                    "half_life=float('inf')."
+                )
+            return
+        if not isinstance(old, MarginalCalibration | FadingCalibration):
+            raise ValueError(
+                "half_life is for marginal calibration, and this Locus has a "
+                f"{type(old).__name__}; leave it out, and pass the recent rows only."
+            )
+        if self.clusters is not None:
+            raise ValueError(
+                "half_life fades row by row, so it does not go with clusters; pass the recent "
+                "clusters only."
+            )
+
+    def calibrated(self, old: Calibration, cal: Part) -> Calibration:
+        """What the rows teach: the same kind as before, or weights that fade."""
+        n, given = len(cal.positions), self.given.asked(old)
+        codes = None if self.clusters is None else label_codes(self.clusters, n, "clusters")[1]
+        cal = Part(cal.X, cal.positions, cal.signals, cal.tails, codes, given)
+        if self.half_life is None:
+            return old.again(cal)
+        made = FadingCalibration.of(cal, self.half_life, self.drift_per_row)
+        trouble = made.too_few(one_alpha(self.alpha))
+        if trouble is not None:
+            raise ValueError(f"rows fade too fast: {trouble}")
+        return made
