@@ -11,7 +11,7 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
 from locuscore._rules.route import Routing, route_by_cost
@@ -26,6 +26,7 @@ class RowRules(RowScores):
 
     calibration_signals_: FloatArray
     calibration_losses_: FloatArray
+    calibration_clusters_: IntArray | None
     reference_signals_: FloatArray
     used_rows_: UsedRows | None
 

@@ -92,6 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
+from locuscore.calibration import ClusterRows
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -235,6 +236,11 @@ OPINIONS = {
     "opinion on classes": unfitted(LogisticRegression, C=0.01),
     "opinion on sizes": lambda: None,
 }
+# Calibrations that keep more than their tails, each with what goes to `fit`.
+CLUSTERED = {
+    "clusters": (None, {"clusters": np.arange(N_FIT) // 3}),
+    "rows of clusters": (ClusterRows(4), {"clusters": np.arange(N_FIT) // 4}),
+}
 PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
@@ -242,7 +248,7 @@ EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "
 # Torch, once imported, makes each fork dearer: what needs it comes last.
 NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
 NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
-EVERY = [*LOSS_MODELS, *PREDICTORS, *EARLIER]
+EVERY = [*LOSS_MODELS, *PREDICTORS, *CLUSTERED, *EARLIER]
 TARGETS = [name for name in EVERY if name not in NEED_TORCH] + NEED_TORCH
 
 
@@ -272,10 +278,13 @@ def make_target(name):
         settings["loss"] = "brier"
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
+    settings["calibration"], more = CLUSTERED.get(name, (None, {}))
     locus = Locus(predictor, **settings)
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
         # Losses that follow x, so that their size is worth an opinion.
-        locus = locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y)
+        locus = (
+            locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y, **more)
+        )
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:

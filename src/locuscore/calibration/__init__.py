@@ -4,6 +4,7 @@ A choice, such as `Marginal`, is passed to ``Locus(g, calibration=...)``. With t
 `fit` makes of it the object that turns alpha into a level per row, ``locus.calibration_``.
 """
 
+from locuscore.calibration._clusters import ClusterRows
 from locuscore.calibration._marginal import Marginal
 
-__all__ = ["Marginal"]
+__all__ = ["ClusterRows", "Marginal"]
