@@ -86,7 +86,8 @@ class Locus(RowTime, BaseEstimator):
         loss's own.
     calibration_size
         Share (float) or number (int) of rows in D2, or the positions of these rows. None for half
-        of the rows until that is 100, then a quarter until that is 500, then an eighth.
+        of the rows until that is 100, then a quarter until that is 500, then an eighth. If `fit` is
+        given clusters, whole ones are drawn and counted instead of rows.
     random_state
         Seed of the split and the engine.
 
@@ -106,10 +107,10 @@ class Locus(RowTime, BaseEstimator):
     fit_signals_
         Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
         rows of D1 an opinion that has learned from them.
-    calibration_inputs_, calibration_signals_, calibration_losses_
-        Rows, signals (n2, d) and losses of D2, kept so that `certify` and `certify_groups` need no
-        other rows. Without a D2, as with `CrossFit`, there are none, nor `fit_signals_` and
-        `reference_signals_`.
+    calibration_inputs_, calibration_signals_, calibration_losses_, calibration_clusters_
+        Rows, signals (n2, d), losses and codes of the clusters (or None) of D2, kept so that
+        `certify` and `certify_groups` need no other rows. Without a D2, as with `CrossFit`, there
+        are none, nor `fit_signals_` and `reference_signals_`.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
     target_name_
@@ -189,9 +190,10 @@ class Locus(RowTime, BaseEstimator):
     ) -> Self:
         """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2.
 
-        `clusters` has one label per row where rows come in clusters (days, patients, customers);
-        whole clusters stay together. `target` are unlabelled rows of the mix to calibrate for, see
-        `locuscore.calibration.Shifted`.
+        `clusters` has one label per row where rows come in clusters (days, patients, customers).
+        Whole clusters then go to D1 or to D2, and the promise is for a random row of a random new
+        cluster; see `locuscore.calibration.ClusterRows` for all rows of new clusters. `target` are
+        unlabelled rows of the mix to calibrate for, see `locuscore.calibration.Shifted`.
         """
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
@@ -248,12 +250,13 @@ class Locus(RowTime, BaseEstimator):
         split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
         if isinstance(plan.choice, UsesAllRows):
             return self._fit_all(plan.choice, outputs, z, labels, kind, (split_seed, seeds[1]))
-        split = split_rows(len(z), self.calibration_size, split_seed)
+        split = split_rows(len(z), self.calibration_size, split_seed, plan.clusters)
         self.fit_rows_, self.calibration_rows_ = split
         on_fit, on_cal = (outputs.take(rows) for rows in split)
         z_fit, z_cal = (z[rows] for rows in split)
         y_fit = labels[self.fit_rows_] if kind == "y" else None
-        learned = self._learn(on_fit, z_fit, y_fit, (seeds[0], seeds[2]))
+        c_fit, c_cal = (None if plan.clusters is None else plan.clusters[rows] for rows in split)
+        learned = self._learn(on_fit, z_fit, y_fit, (seeds[0], seeds[2]), c_fit)
         self.signals_, self.fit_signals_ = learned.signals, learned.fit_signals
         model = learned.model
         self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
@@ -261,12 +264,13 @@ class Locus(RowTime, BaseEstimator):
         self._keep_some(learned, on_fit, seeds[1])
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
         self.calibration_inputs_ = on_cal.X
+        self.calibration_clusters_ = c_cal
         tails = model.tails(self.calibration_signals_, z_cal)
         fit, cal = (
-            Part(part.X, rows, S, clusters=None if plan.clusters is None else plan.clusters[rows])
-            for part, rows, S in (
-                (on_fit, self.fit_rows_, self.fit_signals_),
-                (on_cal, self.calibration_rows_, self.calibration_signals_),
+            Part(part.X, rows, S, clusters=codes)
+            for part, rows, S, codes in (
+                (on_fit, self.fit_rows_, self.fit_signals_, c_fit),
+                (on_cal, self.calibration_rows_, self.calibration_signals_, c_cal),
             )
         )
         cal = replace(cal, tails=tails)
@@ -296,7 +300,7 @@ class Locus(RowTime, BaseEstimator):
             _ = outputs.spread, outputs.probabilities  # asked here once, not again in every fold
         for name in ("fit", "calibration", "reference"):  # of an earlier fit, with a D2
             self.__dict__.pop(f"{name}_signals_", None)
-        for name in ("losses", "inputs"):
+        for name in ("losses", "inputs", "clusters"):
             self.__dict__.pop(f"calibration_{name}_", None)
         found = choice.fit_all(AllRows(outputs, z, learn), seed)
         self.fit_rows_, self.calibration_rows_ = np.arange(len(z)), found.calibration_rows
@@ -312,11 +316,16 @@ class Locus(RowTime, BaseEstimator):
         return self
 
     def _learn(
-        self, outputs: Outputs, z: FloatArray, y: np.ndarray | None, seeds: tuple[int, int]
+        self,
+        outputs: Outputs,
+        z: FloatArray,
+        y: np.ndarray | None,
+        seeds: tuple[int, int],
+        clusters: IntArray | None = None,
     ) -> "Learned":
         """Signals, engine and gamma of some rows: all that is a function of D1 alone."""
         engine_seed, opinion_seed = seeds
-        known = Labelled.of(self.loss_, outputs, z, y)
+        known = replace(Labelled.of(self.loss_, outputs, z, y), clusters=clusters)
         signals, S = fit_signals(self.signals, outputs, known, opinion_seed)
         floor = Floor(float(z.max()), smallest_scale(z) / smallest_scale(np.ones(1)))
         engine = seeded(resolve_engine(self.engine), engine_seed)

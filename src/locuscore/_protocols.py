@@ -84,6 +84,10 @@ class Calibration(Protocol):
         """Number of calibration rows."""
 
     @property
+    def n_clusters(self) -> int | None:
+        """Number of calibration clusters; None where rows come one by one."""
+
+    @property
     def tails(self) -> FloatArray:
         """``P(Z >= z | x)`` of the calibration rows, ascending."""
 

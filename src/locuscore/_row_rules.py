@@ -41,6 +41,7 @@ class RowRules(RowScores):
     calibration_inputs_: Rows
     calibration_rows_: IntArray
     fit_rows_: IntArray
+    calibration_clusters_: IntArray | None
     reference_signals_: FloatArray
     used_rows_: UsedRows | None
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import label_codes
+from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalibration
 from locuscore.calibration._fading import FadingCalibration
 
 
@@ -151,9 +152,9 @@ class RowTime(RowRules):
         tails = self.loss_model_.tails(S, z)
         new = copy.copy(self)
         new.calibration_rows_ = np.arange(len(z))
-        new.calibration_ = how.calibrated(
-            self.calibration_, Part(outputs.X, new.calibration_rows_, S, tails)
-        )
+        codes = how.cluster_codes(len(z))
+        cal = Part(outputs.X, new.calibration_rows_, S, tails, codes)
+        new.calibration_, new.calibration_clusters_ = how.calibrated(self.calibration_, cal), codes
         new.calibration_losses_, new.calibration_signals_, new.used_rows_ = z, S, used
         new.calibration_inputs_ = outputs.X
         return new
@@ -171,6 +172,12 @@ class Recalibration:
 
     def check(self, old: Calibration) -> None:
         """Raise where settings do not go together, or not with the kind of calibration."""
+        by_cluster = MarginalCalibration | ClusterCalibration | ClusterRowsCalibration
+        if self.clusters is not None and not isinstance(old, by_cluster):
+            raise ValueError(
+                f"got clusters, but the calibration of this Locus, a {type(old).__name__}, takes "
+                "rows as independent of each other; leave clusters= out."
+            )
         if self.half_life is None:
             if self.drift_per_row is not None:
                 raise ValueError(
@@ -189,13 +196,16 @@ class Recalibration:
                 "clusters only."
             )
 
+    def cluster_codes(self, n: int) -> IntArray | None:
+        """Codes of the clusters of n rows; None without clusters."""
+        return None if self.clusters is None else label_codes(self.clusters, n, "clusters")[1]
+
     def calibrated(self, old: Calibration, cal: Part) -> Calibration:
         """What the rows teach: the same kind as before, or weights that fade."""
-        n, given = len(cal.positions), self.given.asked(old)
-        codes = None if self.clusters is None else label_codes(self.clusters, n, "clusters")[1]
-        cal = Part(cal.X, cal.positions, cal.signals, cal.tails, codes, given)
+        cal = replace(cal, given=self.given.asked(old))
         if self.half_life is None:
-            return old.again(cal)
+            is_by_row = cal.clusters is not None and isinstance(old, MarginalCalibration)
+            return ClusterCalibration.of(cal) if is_by_row else old.again(cal)
         made = FadingCalibration.of(cal, self.half_life, self.drift_per_row)
         trouble = made.too_few(one_alpha(self.alpha))
         if trouble is not None:

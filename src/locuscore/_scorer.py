@@ -359,7 +359,8 @@ class Scorer:
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
         signals = ("fit_signals_", "calibration_signals_", "reference_signals_")
-        for name in (*signals, "calibration_losses_", "calibration_inputs_"):
+        of_rows = ("calibration_losses_", "calibration_inputs_", "calibration_clusters_")
+        for name in (*signals, *of_rows):
             other.__dict__.pop(name, None)
         object.__setattr__(bare, "locus", other)
         return bare

@@ -92,7 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
-from locuscore.calibration import ByGroup
+from locuscore.calibration import ByGroup, ClusterRows
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -236,10 +236,13 @@ OPINIONS = {
     "opinion on classes": unfitted(LogisticRegression, C=0.01),
     "opinion on sizes": lambda: None,
 }
-# Each calibration that an archive can hold; the last column is the group.
+# Each calibration that keeps more than its tails, with what goes to `fit`; the last column is the
+# group.
 CALIBRATIONS = {
-    "by group": lambda: ByGroup(2),
-    "by group with a pool": lambda: ByGroup(2, pool_below=10),
+    "by group": (lambda: ByGroup(2), {}),
+    "by group with a pool": (lambda: ByGroup(2, pool_below=10), {}),
+    "clusters": (lambda: None, {"clusters": np.arange(N_FIT) // 3}),
+    "rows of clusters": (lambda: ClusterRows(4), {"clusters": np.arange(N_FIT) // 4}),
 }
 PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
@@ -270,8 +273,6 @@ def make_target(name):
     settings["signals"] = "all" if name in OPINIONS else ["x", "predictor"]
     if name in LOSS_MODELS:
         settings |= loss_model(name)
-    if name in CALIBRATIONS:
-        settings["calibration"] = CALIBRATIONS[name]()
     X, y = frame() if name in ON_FRAMES else numbers()
     predictor = PREDICTORS.get(name, LinearRegression)()
     if isinstance(predictor, ClassifierMixin):
@@ -280,10 +281,14 @@ def make_target(name):
         settings["loss"] = "brier"
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
+    made, more = CALIBRATIONS.get(name, (lambda: None, {}))
+    settings["calibration"] = made()
     locus = Locus(predictor, **settings)
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
         # Losses that follow x, so that their size is worth an opinion.
-        locus = locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y)
+        locus = (
+            locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y, **more)
+        )
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:

@@ -129,7 +129,7 @@ def test_noise_is_not_learned_by_heart(rng):
     """Out of fold nothing is known about pure noise; in sample, as the twin shows, it seems so."""
     S, noise = rng.uniform(size=(300, 3)), rng.normal(size=300)
     outputs = Outputs.of(None, S, for_signals=False)
-    opinion, columns = ErrorOpinion.learned(S, outputs, noise, (1, 2))
+    opinion, columns = ErrorOpinion.learned(S, outputs, noise, folds_of(300, 1), 2)
     assert opinion is None
     assert np.corrcoef(columns[:, 0], noise)[0, 1] < 0.1
     told = boosted_numbers(S, noise, folds_of(300, 1), 2).model.predict(S)

@@ -23,6 +23,7 @@ from locuscore._laws.distribution import Floor, Support
 from locuscore._laws.gamma import KNNGamma
 from locuscore._shared.kept import Kept, kept_of
 from locuscore.calibration._by_group import GroupCalibration
+from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalibration
 from locuscore.calibration._cross_fit import CrossFitCalibration
 from locuscore.calibration._fading import FadingCalibration
 
@@ -44,6 +45,8 @@ def declared(kind: type) -> Kept:
 _OF_ROWS = (Encoder, FoldSignals, PredictionColumn, Schema, Signals, UsedRows)
 _OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
 CALIBRATIONS = (  # beside the marginal one
+    ClusterCalibration,
+    ClusterRowsCalibration,
     CrossFitCalibration,
     FadingCalibration,
     GroupCalibration,

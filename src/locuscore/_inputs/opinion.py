@@ -24,11 +24,12 @@ from locuscore._inputs.opinion_kinds import (
     SizeOpinion,
     unit_of,
 )
+from locuscore._inputs.opinion_models import folds_of
 from locuscore._inputs.outputs import Outputs, cost_classes, loss_of_pairs, said_by_predictor
 from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.signed_errors import SignedErrors
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.boosting import few_threads
 from locuscore._shared.checks import check_numeric, without_single_axis
 from locuscore._shared.kept import Kept
@@ -49,6 +50,7 @@ class Labelled:
     y: np.ndarray | None = None
     errors: FloatArray | None = None  # (y - g(x)) / unit, where both are numbers
     unit: float = 1.0
+    clusters: IntArray | None = None  # codes, where rows come in clusters
 
     @classmethod
     def of(cls, loss: Loss, outputs: Outputs, z: FloatArray, y: np.ndarray | None) -> Self:
@@ -132,8 +134,9 @@ def fit_opinion(
     if len(S) >= FEWEST_ROWS and np.ptp(labels.z):
         seen, (learn, target) = _inputs(S, outputs, output_encoder), _lesson(outputs, labels)
         fold_seed, own_seed = spawn_seeds(seed, 2)
+        folds = folds_of(len(S), fold_seed, labels.clusters)
         with few_threads(len(S)):  # threads would wait for each other at every round
-            part, columns = learn(seen, outputs, target, (fold_seed, own_seed))
+            part, columns = learn(seen, outputs, target, folds, own_seed)
     if part is None:
         return None, np.empty((len(S), 0))
     if isinstance(part, ErrorOpinion):

@@ -11,9 +11,9 @@ import numpy as np
 
 from locuscore._inputs.losses import resolve_loss
 from locuscore._inputs.opinion_models import (
+    Folds,
     boosted_classes,
     boosted_numbers,
-    folds_of,
     linear_classes,
     log_loss,
     spread_out,
@@ -47,11 +47,9 @@ class ErrorOpinion:
 
     @classmethod
     def learned(
-        cls, S: FloatArray, outputs: Outputs, errors: FloatArray, seeds: tuple[int, int]
+        cls, S: FloatArray, outputs: Outputs, errors: FloatArray, folds: Folds, seed: int
     ) -> tuple[Self | None, FloatArray]:
         """Learn the errors of D1; None if corrections remove little of them on rows left out."""
-        fold_seed, seed = seeds
-        folds = folds_of(len(S), fold_seed)
         learned = boosted_numbers(S, errors, folds, seed)
         expected = learned.out_of_fold[:, 0]
         helps = _helps(expected, errors, 0.0)
@@ -112,11 +110,9 @@ class SizeOpinion:
 
     @classmethod
     def learned(
-        cls, S: FloatArray, outputs: Outputs, z: FloatArray, seeds: tuple[int, int]
+        cls, S: FloatArray, outputs: Outputs, z: FloatArray, folds: Folds, seed: int
     ) -> tuple[Self | None, FloatArray]:
         """Learn the sizes of the losses of D1; None if they are not recognised on rows left out."""
-        fold_seed, seed = seeds
-        folds = folds_of(len(S), fold_seed)
         unit = float(np.mean(np.abs(z)))
         logs = np.log(np.abs(z) / unit + SMALLEST_SIZE)
         learned = boosted_numbers(S, logs, folds, seed)
@@ -186,11 +182,12 @@ class ClassOpinion:
         return found
 
     def learned(
-        self, S: FloatArray, outputs: Outputs, codes: IntArray, seeds: tuple[int, int]
-    ) -> tuple[Self, FloatArray]:
-        """Learn the classes of D1."""
-        fold_seed, seed = seeds
-        S, folds, width = _squarable(S), folds_of(len(S), fold_seed), len(self.labels)
+        self, S: FloatArray, outputs: Outputs, codes: IntArray, folds: Folds, seed: int
+    ) -> tuple[Self | None, FloatArray]:
+        """Learn the classes of D1; None if rows without one of the folds are all of one class."""
+        S, width = _squarable(S), len(self.labels)
+        if not all(np.ptp(codes[kept]) for kept, _ in folds):
+            return None, np.empty((len(S), 0))
         linear = linear_classes(S, codes, folds, width)
         boosted = boosted_classes(S, codes, folds, seed, width)
         p, weight = linear.out_of_fold, 0.0

@@ -1,8 +1,8 @@
 """The models of a second opinion, and what they say of rows they have not seen.
 
-D1 is divided into five parts. Each row of D1 is shown what a model says that was learned without
-its part; a new row is shown what one model of all of D1 says. How long to boost is decided by the
-rows left out, too.
+D1 is divided into five parts, of whole clusters where rows come in clusters. Each row of D1 is
+shown what a model says that was learned without its part; a new row is shown what one model of all
+of D1 says. How long to boost is decided by the rows left out, too.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -45,8 +45,18 @@ class Learned:
     out_of_fold: FloatArray
 
 
-def folds_of(n: int, seed: int) -> Folds:
-    """Rows to learn from and rows left out, five times."""
+def folds_of(n: int, seed: int, clusters: IntArray | None = None) -> Folds:
+    """Rows to learn from and rows left out, five times.
+
+    Whole clusters are left out, where there are several: a model that has seen other rows of a
+    row's own cluster flatters it, as it does the rows it has seen.
+    """
+    n_clusters = 0 if clusters is None else len(np.unique(clusters))
+    if clusters is not None and n_clusters > 1:
+        # The largest go first to the fold with the fewest rows; of equal ones, chance decides.
+        shuffled = np.random.default_rng(seed).permutation(int(clusters.max()) + 1)[clusters]
+        parts = GroupKFold(min(N_FOLDS, n_clusters)).split(np.empty((n, 0)), groups=shuffled)
+        return list(parts)
     return list(KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.empty((n, 0))))
 
 

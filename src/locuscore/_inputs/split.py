@@ -13,17 +13,31 @@ FEWEST_TO_ROUND = 20
 SHARES = ((1 / 2, 100), (1 / 4, 500), (1 / 8, np.inf))
 
 
-def split_rows(n: int, size: Any, seed: int) -> tuple[IntArray, IntArray]:
+def split_rows(
+    n: int, size: Any, seed: int, clusters: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Positions of D1 and D2 among n rows; `size` is a share, a number or the positions of D2.
 
     None gives half of the rows up to 100 of them, or a quarter up to 500, or an eighth: the most of
-    these.
+    these. With `clusters`, codes from 0, whole clusters are drawn, and all this is counted in
+    clusters: what is promised depends on how many of them calibrate.
     """
     if np.ndim(size) > 0:
         cal = _check_positions(size, n)
+        if clusters is not None:
+            _check_uncut(cal, clusters)
+    elif clusters is not None:
+        m = int(clusters.max()) + 1
+        drawn = np.random.default_rng(seed).permutation(m)[: _check_number(size, m)]
+        cal = np.flatnonzero(np.isin(clusters, drawn))
     else:
         cal = np.sort(np.random.default_rng(seed).permutation(n)[: _check_number(size, n)])
     fit = np.setdiff1d(np.arange(n), cal)
+    if clusters is not None and not clusters.any():
+        raise ValueError(
+            "clusters has only one label, so no cluster is left to calibrate with; pass at least 2 "
+            "clusters, or none if rows are independent."
+        )
     if len(fit) < 2:
         raise ValueError(
             f"fit needs at least 2 rows to model the loss and 1 to calibrate it; got "
@@ -49,6 +63,19 @@ def _check_positions(size: Any, n: int) -> IntArray:
             "np.flatnonzero(mask)."
         )
     return cal
+
+
+def _check_uncut(cal: IntArray, clusters: IntArray) -> None:
+    """Raise if positions of D2 hold some rows of a cluster and not the others."""
+    inside, all_rows = (
+        np.bincount(c, minlength=clusters.max() + 1) for c in (clusters[cal], clusters)
+    )
+    n_cut = int(np.count_nonzero((inside > 0) & (inside < all_rows)))
+    if n_cut:
+        raise ValueError(
+            f"calibration_size cuts through {n_cut} of {len(all_rows)} clusters: rows of one "
+            "cluster must be all in D2 or all outside; choose the positions by whole clusters."
+        )
 
 
 def _check_number(size: Any, n: int) -> int:

@@ -91,15 +91,20 @@ def smallest_n(alpha: float) -> int:
     return n - 1 if 1 / n <= alpha else n
 
 
-def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
-    """Say that n rows give no bound at `alpha`; `top` is that of the support, where known."""
+def too_few_rows(
+    n: int, alpha: float, top: float | None = None, unit: str = "rows", needed: int | None = None
+) -> str:
+    """Say that n rows give no bound at `alpha`; `top` is that of the support, where known.
+
+    `unit` is what is counted, and `needed` how many would do, unless that is `smallest_n`.
+    """
     if top is None:
         bound = "infinite, or the top of the loss's support where it has one"
     else:
         bound = "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
     return (
-        f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound}. "
-        f"At least {smallest_n(alpha)} are needed."
+        f"{n} calibration {unit} are too few for alpha = {alpha:g}: the bound is {bound}. "
+        f"At least {smallest_n(alpha) if needed is None else needed} are needed."
     )
 
 
@@ -122,6 +127,11 @@ class BaseCalibration:
     def digest(self) -> str:
         """Tells this calibration from those on other rows: rules on its levels are void there."""
         return blake2b(self.tails.tobytes(), digest_size=8).hexdigest()
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Rows come one by one."""
+        return None
 
     @property
     def reads(self) -> Callable[[Rows], np.ndarray] | None:

@@ -6,11 +6,13 @@ A choice, such as `Marginal`, is passed to ``Locus(g, calibration=...)``. With t
 """
 
 from locuscore.calibration._by_group import ByGroup
+from locuscore.calibration._clusters import ClusterRows
 from locuscore.calibration._cross_fit import CrossFit
 from locuscore.calibration._marginal import Marginal
 
 __all__ = [
     "ByGroup",
+    "ClusterRows",
     "CrossFit",
     "Marginal",
 ]

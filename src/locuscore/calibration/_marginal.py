@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from locuscore._laws.calibration import MarginalCalibration, sorted_tails
 from locuscore._protocols import CalibrationChoice, IntArray, Part, Rows
 from locuscore._shared.checks import check_methods
+from locuscore.calibration._clusters import ClusterCalibration
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """The default: new rows are exchangeable with those of D2 (Theorem 1)."""
+    """The default: new rows are exchangeable with those of D2 (Theorem 1).
+
+    If `fit` is given clusters, whole clusters are exchangeable instead, and the promise is for a
+    random row of a random new cluster (`ClusterCalibration`).
+    """
 
     def check(self, X: Rows, clusters: IntArray | None, target: Rows | None) -> None:
         """Refuse what other calibrations are for."""
@@ -21,8 +26,10 @@ class Marginal:
 
     def calibrate(
         self, fit: Part, cal: Part, target: Rows | None, seed: int
-    ) -> MarginalCalibration:
+    ) -> MarginalCalibration | ClusterCalibration:
         """Keep the tails of D2, in order."""
+        if cal.clusters is not None:
+            return ClusterCalibration.of(cal)
         return MarginalCalibration(sorted_tails(cal))
 
 
