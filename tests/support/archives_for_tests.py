@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from locuscore import KNNGamma, Locus, Scorer, engines
 from locuscore._shared.boosting import BoostedTrees
+from locuscore.calibration import CrossFit
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
 
 FEW = BoostedTrees(max_iter=3)
@@ -29,11 +30,15 @@ ONE_DRAW = {
 }
 ENGINES = SEVERAL_DRAWS | ONE_DRAW
 # Everything that can be saved, and must give the same scores wherever it is scored.
-LOSS_MODELS = [*ENGINES, *(f"{name} with gamma" for name in SEVERAL_DRAWS)]
+CROSS_FITTED = "Forest, cross-fitted"
+LOSS_MODELS = [*ENGINES, *(f"{name} with gamma" for name in SEVERAL_DRAWS), CROSS_FITTED]
 
 
 def loss_model(name):
     """Return the settings of a Locus that a name stands for."""
+    if name == CROSS_FITTED:
+        engine = Forest(n_trees=2, min_samples_leaf=20)
+        return {"engine": engine, "gamma": None, "calibration": CrossFit(2)}
     engine = ENGINES[name.removesuffix(" with gamma")]()
     return {"engine": engine, "gamma": KNNGamma(k=7) if name.endswith("gamma") else None}
 
