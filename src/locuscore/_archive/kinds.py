@@ -20,6 +20,7 @@ from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.distribution import Floor, Support
 from locuscore._laws.gamma import KNNGamma
 from locuscore._shared.kept import Kept, kept_of
+from locuscore.calibration._weighted import WeightedCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
 
@@ -37,7 +38,7 @@ def declared(kind: type) -> Kept:
 
 
 _OF_ROWS = (Encoder, PredictionColumn, Schema, Signals, UsedRows)
-_OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
+_OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support, WeightedCalibration)
 _ALWAYS_THERE = {declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS)}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import betabinom
 
-from locuscore._protocols import FloatArray, IntArray, Part, Rows
+from locuscore._protocols import FloatArray, IntArray, Part, Rows, RowWeights
 from locuscore._shared.kept import Kept
 
 FAR = 15.0  # standard deviations
@@ -90,14 +90,17 @@ def smallest_n(alpha: float) -> int:
     return n - 1 if 1 / n <= alpha else n
 
 
+def bound_words(top: float | None) -> str:
+    """What a bound is where there is none; `top` is that of the support, where known."""
+    if top is None:
+        return "infinite, or the top of the loss's support where it has one"
+    return "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
+
+
 def too_few_rows(n: int, alpha: float, top: float | None = None) -> str:
     """Say that n rows give no bound at `alpha`; `top` is that of the support, where known."""
-    if top is None:
-        bound = "infinite, or the top of the loss's support where it has one"
-    else:
-        bound = "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
     return (
-        f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound}. "
+        f"{n} calibration rows are too few for alpha = {alpha:g}: the bound is {bound_words(top)}. "
         f"At least {smallest_n(alpha)} are needed."
     )
 
@@ -106,6 +109,7 @@ class BaseCalibration:
     """What most kinds of calibration have in common; `Calibration` says what the rest must do."""
 
     tails: FloatArray
+    row_weights: RowWeights | None = None  # all rows count alike
 
     @property
     def n(self) -> int:
@@ -134,6 +138,11 @@ class BaseCalibration:
     def with_function(self, function: Callable[[Rows], Any]) -> Self:
         """The same calibration with the function that it `lacks`."""
         raise TypeError(f"{type(self).__name__} has no use for a function of the rows.")
+
+    @property
+    def no_certificate(self) -> str | None:
+        """Why the rows of D2 cannot certify a rule; None if they can."""
+        return None
 
     def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
         """Not known: it depends on more than the number of new rows."""

@@ -5,5 +5,6 @@ A choice, such as `Marginal`, is passed to ``Locus(g, calibration=...)``. With t
 """
 
 from locuscore.calibration._marginal import Marginal
+from locuscore.calibration._shifted import Shifted
 
-__all__ = ["Marginal"]
+__all__ = ["Marginal", "Shifted"]
