@@ -106,6 +106,14 @@ class Calibration(Protocol):
     def entries(self, given: Any, n: int) -> np.ndarray:
         """Entries of n rows, from what the caller passes under the keyword that it `asks` for."""
 
+    @property
+    def no_certificate(self) -> str | None:
+        """Why the rows of D2 cannot certify a rule; None if they can."""
+
+    @property
+    def row_weights(self) -> "RowWeights | None":
+        """By which weights the rows of D2 certify; None where all count alike."""
+
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
         """Survival level whose upper inverse is the bound at `alpha`."""
 
@@ -160,6 +168,15 @@ class Part:
     tails: FloatArray | None = None
     clusters: IntArray | None = None
     given: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """Weights of the rows of D2 in their order, the largest that is possible, and D1's mean."""
+
+    weights: FloatArray
+    largest: float
+    mean: float | None
 
 
 class CalibrationChoice(Protocol):

@@ -1,7 +1,7 @@
 """What a fitted Locus says about new rows: bounds, levels, probabilities, and any score."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from locuscore._laws.loss_model import LossModel
 from locuscore._laws.scores import ProbabilityScore, RowLaws, Score
 from locuscore._protocols import Calibration, FittedEngine, FloatArray, GammaModel, Rows
 from locuscore._shared.checks import (
+    BadRowsError,
     LocusWarning,
     check_alpha,
     check_tau,
@@ -258,7 +259,7 @@ class RowScores:
             if known is not None:
                 entries: np.ndarray | None = known[start : start + len(part)]
             else:
-                entries = None if reads is None else reads(part.X)
+                entries = None if reads is None else _read(reads, part.X, start)
             yield RowBlock(start, part, S, entries, self)
 
     def _check_rows(self, X: Rows, reset: bool = False) -> Rows:
@@ -304,3 +305,12 @@ class RowScores:
         for laws in block.laws():
             at = slice(block.start + laws.rows.start, block.start + laws.rows.stop)
             out[at] = laws.scores(scores)
+
+
+def _read(reads: Callable[[Rows], np.ndarray], X: Rows, start: int) -> np.ndarray:
+    """What a calibration reads about the rows of a block; bad ones are counted from the first."""
+    try:
+        return reads(X)
+    except BadRowsError as error:
+        error.move(start)
+        raise

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import betabinom
 
-from locuscore._protocols import FloatArray, IntArray, Part, Rows
+from locuscore._protocols import FloatArray, IntArray, Part, Rows, RowWeights
 from locuscore._shared.kept import Kept
 
 FAR = 15.0  # standard deviations
@@ -91,6 +91,13 @@ def smallest_n(alpha: float) -> int:
     return n - 1 if 1 / n <= alpha else n
 
 
+def bound_words(top: float | None) -> str:
+    """What a bound is where there is none; `top` is that of the support, where known."""
+    if top is None:
+        return "infinite, or the top of the loss's support where it has one"
+    return "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
+
+
 def too_few_rows(
     n: int, alpha: float, top: float | None = None, unit: str = "rows", needed: int | None = None
 ) -> str:
@@ -98,13 +105,10 @@ def too_few_rows(
 
     `unit` is what is counted, and `needed` how many would do, unless that is `smallest_n`.
     """
-    if top is None:
-        bound = "infinite, or the top of the loss's support where it has one"
-    else:
-        bound = "infinite" if math.isinf(top) else f"the top of the support, {top:g}"
     return (
-        f"{n} calibration {unit} are too few for alpha = {alpha:g}: the bound is {bound}. "
-        f"At least {smallest_n(alpha) if needed is None else needed} are needed."
+        f"{n} calibration {unit} are too few for alpha = {alpha:g}: the bound is "
+        f"{bound_words(top)}. At least {smallest_n(alpha) if needed is None else needed} are "
+        "needed."
     )
 
 
@@ -113,6 +117,7 @@ class BaseCalibration:
 
     tails: FloatArray
     holds_rows_out: ClassVar[bool] = True
+    row_weights: RowWeights | None = None  # all rows count alike
 
     @property
     def n(self) -> int:
@@ -155,6 +160,11 @@ class BaseCalibration:
     def with_function(self, function: Callable[[Rows], Any]) -> Self:
         """The same calibration with the function that it `lacks`."""
         raise TypeError(f"{type(self).__name__} has no use for a function of the rows.")
+
+    @property
+    def no_certificate(self) -> str | None:
+        """Why the rows of D2 cannot certify a rule; None if they can."""
+        return None
 
     def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
         """Not known: it depends on more than the number of new rows."""

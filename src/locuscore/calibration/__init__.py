@@ -9,10 +9,12 @@ from locuscore.calibration._by_group import ByGroup
 from locuscore.calibration._clusters import ClusterRows
 from locuscore.calibration._cross_fit import CrossFit
 from locuscore.calibration._marginal import Marginal
+from locuscore.calibration._shifted import Shifted
 
 __all__ = [
     "ByGroup",
     "ClusterRows",
     "CrossFit",
     "Marginal",
+    "Shifted",
 ]
