@@ -26,6 +26,7 @@ from locuscore.calibration._by_group import GroupCalibration
 from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalibration
 from locuscore.calibration._cross_fit import CrossFitCalibration
 from locuscore.calibration._fading import FadingCalibration
+from locuscore.calibration._out_of_bag import OutOfBagCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
 
@@ -50,6 +51,7 @@ CALIBRATIONS = (  # beside the marginal one
     CrossFitCalibration,
     FadingCalibration,
     GroupCalibration,
+    OutOfBagCalibration,
 )
 _ALWAYS_THERE = {
     declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS, *CALIBRATIONS, CrossFitted)
