@@ -110,7 +110,7 @@ class Locus(RowTime, BaseEstimator):
     calibration_inputs_, calibration_signals_, calibration_losses_, calibration_clusters_
         Rows, signals (n2, d), losses and codes of the clusters (or None) of D2, kept so that
         `certify` and `certify_groups` need no other rows. Without a D2, as with `CrossFit`, there
-        are none, nor `fit_signals_` and `reference_signals_`.
+        are none, and no `fit_signals_`.
     schema_
         Kind of the rows given to `fit`, and name and type of each column.
     target_name_
@@ -298,16 +298,19 @@ class Locus(RowTime, BaseEstimator):
         seed, some_seed = seeds
         if self.predictor_ is not None and asks_predictor(self.signals):
             _ = outputs.spread, outputs.probabilities  # asked here once, not again in every fold
-        for name in ("fit", "calibration", "reference"):  # of an earlier fit, with a D2
+        for name in ("fit", "calibration"):  # of an earlier fit, with a D2
             self.__dict__.pop(f"{name}_signals_", None)
         for name in ("losses", "inputs", "clusters"):
             self.__dict__.pop(f"calibration_{name}_", None)
-        found = choice.fit_all(AllRows(outputs, z, learn), seed)
+        rows = AllRows(outputs, z, learn, resolve_engine(self.engine), self.gamma)
+        found = choice.fit_all(rows, seed)
         self.fit_rows_, self.calibration_rows_ = np.arange(len(z)), found.calibration_rows
         self.signals_, model = found.signals, found.model
         self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
         self.selection_ = getattr(self.engine_, "selection_", None)
         self._keep_probe(outputs, some_seed)
+        some = some_rows(len(z), MOST_REFERENCE_ROWS, some_seed)
+        self.reference_signals_ = self.signals_(outputs.take(some))
         # Any two halves are compared with new rows as D1 and D2 are.
         half = np.array_split(np.random.default_rng(some_seed).permutation(len(z)), 2)
         tails = found.calibration.tails

@@ -102,10 +102,7 @@ class RowRules(RowScores):
                 self._warn_if_too_few(chosen.alpha)
             values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
         elif not hasattr(self, "calibration_losses_"):
-            why = "a loaded Locus has no calibration rows"
-            if not self.calibration_.holds_rows_out:
-                why = "all rows of fit had a part in the loss model, so none of them can certify"
-            raise ValueError(f"{why}; pass labelled rows X and y.")
+            raise ValueError(self._no_rows())
         else:
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
@@ -166,9 +163,7 @@ class RowRules(RowScores):
         column_of = check_by(by) if isinstance(by, str | Integral) else None
         if X is None or y is None:
             if not hasattr(self, "calibration_losses_"):
-                raise ValueError(
-                    "a loaded Locus has no calibration rows; pass labelled rows X and y."
-                )
+                raise ValueError(self._no_rows())
             values = chosen.before_calibration(self.loss_model_, self.calibration_signals_)
             z, labels = self.calibration_losses_, self._calibration_labels(by)
             return certify_groups(
@@ -198,6 +193,13 @@ class RowRules(RowScores):
             return _labels(by, self.calibration_inputs_)
         labels = read_labels(by, len(self.fit_rows_) + len(self.calibration_rows_), "by")
         return [labels[i] for i in self.calibration_rows_]
+
+    def _no_rows(self) -> str:
+        """Why there are no calibration rows that could certify."""
+        why = "a loaded Locus has no calibration rows"
+        if not self.calibration_.holds_rows_out:
+            why = "all rows of fit had a part in the loss model, so none of them can certify"
+        return f"{why}; pass labelled rows X and y."
 
     def accepts(self, X: Rows, rule: Rule, *, groups: Any = None, weights: Any = None) -> Any:
         """Whether the rule accepts each row; the score it needs is computed here.

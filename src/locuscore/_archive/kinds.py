@@ -26,6 +26,7 @@ from locuscore.calibration._by_group import GroupCalibration
 from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalibration
 from locuscore.calibration._cross_fit import CrossFitCalibration
 from locuscore.calibration._fading import FadingCalibration
+from locuscore.calibration._out_of_bag import OutOfBagCalibration
 from locuscore.calibration._weighted import WeightedCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
@@ -51,6 +52,7 @@ CALIBRATIONS = (  # beside the marginal one
     CrossFitCalibration,
     FadingCalibration,
     GroupCalibration,
+    OutOfBagCalibration,
     WeightedCalibration,
 )
 _ALWAYS_THERE = {

@@ -2,13 +2,14 @@
 
 A choice, such as `Marginal`, is passed to ``Locus(g, calibration=...)``. With the tails of D2,
 `fit` makes of it the object that turns alpha into a level per row, ``locus.calibration_``.
-`CrossFit` has no D2: all rows model the loss and all rows calibrate.
+`CrossFit` and `OutOfBag` have no D2: all rows model the loss and all rows calibrate.
 """
 
 from locuscore.calibration._by_group import ByGroup
 from locuscore.calibration._clusters import ClusterRows
 from locuscore.calibration._cross_fit import CrossFit
 from locuscore.calibration._marginal import Marginal
+from locuscore.calibration._out_of_bag import OutOfBag
 from locuscore.calibration._shifted import Shifted
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "ClusterRows",
     "CrossFit",
     "Marginal",
+    "OutOfBag",
     "Shifted",
 ]

@@ -9,7 +9,7 @@ from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.signals import Signals
 from locuscore._laws.loss_model import LossModel
 from locuscore._laws.signed_errors import SignedErrors
-from locuscore._protocols import Calibration, FloatArray, IntArray
+from locuscore._protocols import Calibration, FloatArray, GammaModel, IntArray, LossEngine
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +28,16 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class AllRows:
-    """The rows of `fit`, and how some of them are learned from, given two seeds."""
+    """The rows of `fit`, and how some of them are learned from, given two seeds.
+
+    `engine` and `gamma` are what the loss model is made of, not fitted.
+    """
 
     outputs: Outputs
     z: FloatArray
     learn: Callable[[IntArray, tuple[int, int]], Learned]
+    engine: LossEngine
+    gamma: GammaModel | None
 
 
 @dataclass(frozen=True, eq=False)

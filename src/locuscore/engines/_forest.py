@@ -158,7 +158,11 @@ class Forest(BaseEstimator):
             leaf[:] = row[leaf]
         if len(self.table_) < self.n_trees:  # a row would take more memory than the table
             raise ValueError("Forest has fewer leaves than trees.")
-        points = self._points(S, leaves)
+        # An archive written before trees were pooled has one per draw.
+        return self.laws(self._points(S, leaves), S, getattr(self, "n_draws_", self.n_trees))
+
+    def laws(self, points: FloatArray, S: FloatArray, n_draws: int) -> StepDraws | WeightedDraws:
+        """Return the laws of rows, given their points in each tree, (n, trees, points)."""
         flat = points.reshape(len(points), -1)
         top = flat.max(axis=1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
@@ -168,8 +172,6 @@ class Forest(BaseEstimator):
                 raise ValueError("Forest measures losses in an unknown unit.")
             size = unit(S)
             points, top, scale = points * size[:, None, None], top * size, scale * size
-        # An archive written before trees were pooled has one per draw.
-        n_draws = getattr(self, "n_draws_", self.n_trees)
         draws = StepDraws(points.reshape(len(points), n_draws, -1), top, scale)
         class_law = getattr(self, "class_law_", None)
         if class_law is None:
@@ -289,12 +291,16 @@ def _out_of_bag_error(
     return float(np.mean((ranks[several] - mean) ** 2 + variance * (1 / n_trees - 1 / n)))
 
 
+def leaf_middles(n_points: int) -> FloatArray:
+    """Middles of `n_points` equal parts: each point stands for the same share of a leaf."""
+    return (np.arange(n_points) + 0.5) / n_points
+
+
 def _leaf_points(leaves: IntArray, values: FloatArray, n_points: int) -> FloatArray:
     """Evenly spaced order statistics of the values in each occupied leaf, tree by tree."""
     # Sorted once: a stable sort by leaf then leaves the values of each leaf in order.
     ascending = np.argsort(values, kind="stable")
-    # Middles of n_points equal parts: each point stands for the same share of the leaf.
-    middle = (np.arange(n_points) + 0.5) / n_points
+    middle = leaf_middles(n_points)
     tables = []
     for leaf in leaves[ascending].T:
         by_leaf = np.argsort(leaf, kind="stable")

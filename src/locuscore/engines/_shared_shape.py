@@ -42,10 +42,7 @@ class SharedShape:
         typical = float(np.mean(z))
         if not per_tree or not is_continuous(z):
             return None
-        count, expected, _ = out_of_bag(forest, np.asarray(S, dtype=np.float32), z)
-        expected = np.where(count > 0, expected, typical)
-        sizes = np.maximum(_mixed(expected, n, typical), SMALLEST_SIZE * typical)
-        ratios = np.sort(z / sizes)
+        ratios = np.sort(shape_ratios(forest, S, z))
         middle = (np.arange(n_trees * per_tree) + 0.5) / (n_trees * per_tree)
         # Neighbours go to different trees, so that every draw has points of all sizes.
         spread_out = ratios[(middle * n).astype(np.int64)].reshape(per_tree, n_trees).T
@@ -54,7 +51,7 @@ class SharedShape:
             for leaf in leaves.T
             for nodes in [np.unique(leaf)]
         ]
-        found = np.maximum(_mixed(np.concatenate(means), n, typical), SMALLEST_SIZE * typical)
+        found = size_of(np.concatenate(means), n, typical)
         return cls(np.ascontiguousarray(spread_out), found)
 
     @classmethod
@@ -89,8 +86,17 @@ def is_continuous(z: FloatArray) -> bool:
     return bool(len(np.unique(z)) > len(z) / 2 and np.min(z) >= 0)
 
 
-def _mixed(mean: FloatArray, n: int, typical: float) -> FloatArray:
-    return (n * mean + PRIOR_ROWS * typical) / (n + PRIOR_ROWS)
+def size_of(mean: FloatArray, n: int, typical: float) -> FloatArray:
+    """Expected losses, mixed with the mean of all n losses and not much below it."""
+    mixed = (n * mean + PRIOR_ROWS * typical) / (n + PRIOR_ROWS)
+    return np.maximum(mixed, SMALLEST_SIZE * typical)
+
+
+def shape_ratios(forest: Any, S: FloatArray, z: FloatArray) -> FloatArray:
+    """Each loss of D1 relative to what the trees expect that were grown without its row."""
+    typical = float(np.mean(z))
+    count, expected, _ = out_of_bag(forest, np.asarray(S, dtype=np.float32), z)
+    return z / size_of(np.where(count > 0, expected, typical), len(z), typical)
 
 
 def out_of_bag(
