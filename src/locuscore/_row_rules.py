@@ -164,11 +164,13 @@ class RowRules(RowScores):
         if X is None or y is None:
             if not hasattr(self, "calibration_losses_"):
                 raise ValueError(self._no_rows())
-            values = chosen.before_calibration(self.loss_model_, self.calibration_signals_)
-            z, labels = self.calibration_losses_, self._calibration_labels(by)
-            return certify_groups(
-                values, z, labels, tau, eta, delta, of=chosen, pool=pool, by=column_of
-            )
+            model, z = self.loss_model_, self.calibration_losses_
+            values = chosen.before_calibration(model, self.calibration_signals_)
+            known = chosen.before_calibration(model, self.reference_signals_)
+            options: dict[str, Any] = {"of": chosen, "pool": pool, "by": column_of}
+            options["reference"] = known if ties_heavily(known) else None
+            labels = self._calibration_labels(by)
+            return certify_groups(values, z, labels, tau, eta, delta, **options)
         if chosen.alpha is not None:
             self._warn_if_too_few(chosen.alpha)
         X = as_rows(X)

@@ -803,3 +803,25 @@ def test_charts_have_names_and_descriptions(show, summary):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_a_rule_by_group_is_a_table(show, summary):
+    row = {"group": HOSTILE, "pooled": 1, "certified": True, "accepts_nothing": False,
+           "threshold": 0.125, "n": 400, "accepted": 300, "bad": 6, "promised": 0.05,
+           "verdict": "kept"}  # fmt: skip
+    nothing = row | {"group": "tiny", "certified": False, "accepts_nothing": True, "accepted": 0}
+    nothing |= {"threshold": None, "bad": 0, "promised": None, "verdict": None}
+    every = row | {"group": "a, b", "pooled": 2, "threshold": None}
+    table = {"by": "colour", "score": "tail", "rows": [row, nothing, every],
+             "n_groups_not_shown": 3, "rows_not_shown": 17, "rows_of_other_groups": 9}  # fmt: skip
+    page = show(summary | {"rule_groups": table})
+    part = page.locator("#rule-groups")
+    cells = [r.locator("th, td").all_inner_texts() for r in part.locator("tbody tr").all()]
+    assert cells[0][1:] == ["0.125", "400", "300", "6", "2.00\u00a0%", "5\u00a0%", "kept"]
+    assert cells[0][0].startswith("</script>")
+    assert cells[1][1] == "nothing certified"
+    assert cells[1][-1] == "accepts nothing"
+    assert cells[2][:2] == ["a, b (pool)", "every finite score"]
+    assert "17 rows" in part.inner_text()
+    assert "9 rows are of no group with a rule" in part.inner_text()
+    assert page.locator("nav a[href='#rule-groups']").count() == 1

@@ -225,7 +225,7 @@ def simulated_summary(rows: Rows | None = None) -> dict[str, Any]:
             "axis_max": [float(bound.max()), float(rows.losses.max())],
         },
         "deciles": deciles,
-        "groups": {"name": "colour", "rows": groups},
+        "groups": {"name": "colour", "rows": groups, "sentence": "The intervals are simultaneous."},
         "pit": {"counts": pit.tolist(), "p_value": 0.4, "sentence": "The values look even."},
         "curve": curves(rows),
         "bounds": {"alpha": 0.1, "edges": edges.tolist(), "counts": counts.tolist(),

@@ -105,17 +105,12 @@ def certify_threshold(
             raise ValueError("reference_losses were given without the reference scores.")
         return certify_rows(s, bad, claim, of, shares)
     (other,) = check_scores(reference=reference)
-    ranked = sorted_finite(other)
-    candidates = CandidateThresholds.on_grid(s, bad, distinct_reference(ranked))
-    if reference_losses is None:
-        chosen = quantile_starts(candidates, ranked, len(other), claim, shares)
-    elif shares is None:
+    labels = None
+    if reference_losses is not None:
+        if shares is not None:
+            raise ValueError("starts and reference_losses both choose the start; pass one of them.")
         labels = checked_rows(other, reference_losses, tau)[1]
-        chosen = powerful_start(candidates, other, labels, claim)
-    else:
-        raise ValueError("starts and reference_losses both choose the start; pass one of them.")
-    claim = replace(claim, thresholds=f"the scores of {len(other)} reference rows")
-    return _certify_upwards(of, candidates, chosen, claim)
+    return certify_on_reference(s, bad, claim, of, other, labels, shares)
 
 
 def certify_threshold_holm(
@@ -212,6 +207,26 @@ def certify_rows(
     candidates = CandidateThresholds.own_scores(score, bad)
     starts = rank_starts(len(score), claim, shares)
     return _certify_upwards(of, candidates, starts, replace(claim, thresholds=OWN_SCORES))
+
+
+def certify_on_reference(
+    score: FloatArray,
+    bad: BoolArray,
+    claim: ExceedanceCertificate,
+    of: Score,
+    reference: FloatArray,
+    reference_bad: BoolArray | None = None,
+    shares: FloatArray | None = None,
+) -> FlagRule:
+    """Certify at the scores of other rows, from their quantiles up."""
+    ranked = sorted_finite(reference)
+    candidates = CandidateThresholds.on_grid(score, bad, distinct_reference(ranked))
+    if reference_bad is None:
+        starts = quantile_starts(candidates, ranked, len(reference), claim, shares)
+    else:
+        starts = powerful_start(candidates, reference, reference_bad, claim)
+    claim = replace(claim, thresholds=f"the scores of {len(reference)} reference rows")
+    return _certify_upwards(of, candidates, starts, claim)
 
 
 def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:

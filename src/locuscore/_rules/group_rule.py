@@ -76,7 +76,8 @@ class GroupRule(Mapping[Hashable, FlagRule]):
                 "the rules of all groups must threshold the same score; got "
                 f"{' and '.join(sorted(map(str, scores)))}."
             )
-        object.__setattr__(self, "rules", MappingProxyType(dict(self.rules)))
+        rules = {_python(label): rule for label, rule in self.rules.items()}
+        object.__setattr__(self, "rules", MappingProxyType(rules))
         object.__setattr__(self, "by", check_by(self.by))
 
     def __getitem__(self, label: Hashable) -> FlagRule:
@@ -333,12 +334,17 @@ def _rows_note(rule: FlagRule) -> str:
     return f" ({n} rows, at least {needed} needed)" if n < needed else f" ({n} rows)"
 
 
+def _python(label: Any) -> Any:
+    """A number or text of numpy as Python's own, so that it reads and keeps like one."""
+    is_simple = isinstance(label, np.generic) and label.dtype.kind in "biufU"
+    return label.item() if is_simple else label
+
+
 def _plain(label: Any) -> Any:
     """A label in the types that JSON has."""
-    value = label.item() if isinstance(label, np.generic) else label
-    is_number = isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
-    if is_number or isinstance(value, str):
-        return value
+    is_number = isinstance(label, bool | int) or (isinstance(label, float) and math.isfinite(label))
+    if is_number or isinstance(label, str):
+        return label
     raise ValueError(
         f"the group {label!r} is a {type(label).__name__}, which a file cannot hold; name groups "
         "by text or numbers to save their rule."

@@ -10,10 +10,17 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray
 from locuscore._rules.binomial_tests import rows_needed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
-from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL, certify_rows, claim_on
+from locuscore._rules.certify import (
+    CHOSEN_BEFORE,
+    INDEPENDENT,
+    ONE_CALL,
+    certify_on_reference,
+    certify_rows,
+    claim_on,
+)
 from locuscore._rules.group_rule import GroupRule, check_by
 from locuscore._rules.rule import FlagRule
-from locuscore._shared.checks import check_same_order
+from locuscore._shared.checks import check_same_order, check_scores
 from locuscore._shared.labels import label_codes
 
 WITHIN = "rows alike within a group"
@@ -32,6 +39,7 @@ def certify_groups(
     of: Score = UNNAMED,
     pool: Collection[Hashable] = (),
     by: str | int | None = None,
+    reference: ArrayLike | None = None,
 ) -> GroupRule:
     """One certified threshold per group, all of them right together with confidence 1 - delta.
 
@@ -54,6 +62,9 @@ def certify_groups(
     by
         Name of the column of new rows that holds their group, or its position in an array. Without
         it, groups are passed with new rows, as ``groups=``.
+    reference
+        Scores of other rows of any group, whose distinct values are the thresholds in every group,
+        as in `certify_threshold`; better where many scores tie.
 
     Returns
     -------
@@ -65,6 +76,7 @@ def certify_groups(
     s, bad, claim = claim_on(score, losses, tau, eta, delta)
     names, member = label_codes(groups, len(s))
     shared = _check_pool(pool, names)
+    other = None if reference is None else check_scores(reference=reference)[0]
     # Each unit is certified on its own: a group, or the pool, which has the number -1.
     unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
     units = np.unique(unit)
@@ -83,7 +95,10 @@ def certify_groups(
         else:
             rows: BoolArray = unit == u
             own = replace(claim, n_rows=sizes[u], delta=part)
-            rule = certify_rows(s[rows], bad[rows], own, of)
+            if other is None:
+                rule = certify_rows(s[rows], bad[rows], own, of)
+            else:
+                rule = certify_on_reference(s[rows], bad[rows], own, of, other)
             rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
         more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
         assert isinstance(rule.certificate, ExceedanceCertificate)

@@ -219,7 +219,7 @@ function parts(data) {
   return section("parts", "Coverage by part",
     "The guarantee is an average over all rows; a part of them may lie above or below it. " +
     (deciles.length ? "By chance alone about one decile's interval in twenty leaves the wanted share out. " : "") +
-    (groups.length ? `By ${data.groups.name}: ${data.groups.sentence}` : ""),
+    (groups.length ? `By ${data.groups.name}: ${data.groups.sentence ?? ""}` : ""),
     make("div", { class: "pair" },
       deciles.length ? coverageRows("By decile of the bound, smallest first", deciles, target,
         "decile: bounds", { interval: "95 % interval", head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
