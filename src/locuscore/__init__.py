@@ -18,6 +18,7 @@ from locuscore._locus import Locus
 from locuscore._row_scores import RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
+    ClusterCertificate,
     ExceedanceCertificate,
     GroupCertificate,
     JointClaim,
@@ -29,6 +30,7 @@ from locuscore._rules.certify import (
     certify_threshold_holm,
     certify_threshold_paper,
 )
+from locuscore._rules.certify_clusters import certify_clusters
 from locuscore._rules.curve import OperatingCurve, operating_curve
 from locuscore._rules.groups import certify_groups
 from locuscore._rules.mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
@@ -49,6 +51,7 @@ from locuscore._shared.kept import Kept
 __all__ = [
     "ArchiveError",
     "BatchSelection",
+    "ClusterCertificate",
     "Column",
     "ExceedanceCertificate",
     "ExceedanceInterval",
@@ -70,6 +73,7 @@ __all__ = [
     "Score",
     "Scorer",
     "TunedExceedance",
+    "certify_clusters",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",

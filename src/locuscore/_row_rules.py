@@ -14,6 +14,7 @@ from locuscore._laws.scores import ProbabilityScore, Score, check_score
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
+from locuscore._rules.certify_clusters import certify_clusters
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, check_rule, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
@@ -52,6 +53,7 @@ class RowRules(RowScores):
         allow_rows_used_in_fit: bool = False,
         groups: Any = None,
         weights: Any = None,
+        clusters: ArrayLike | None = None,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -70,12 +72,17 @@ class RowRules(RowScores):
         Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
         give a heuristic rule, since they prove nothing. `groups` and `weights` go with X, as in
         `loss_bound`.
+
+        If `fit` was given clusters, whole clusters certify, by `certify_clusters`, and X needs
+        `clusters` of its own; new clusters must be independent of those of `fit`. Without
+        `reference`, the thresholds for D2 are those of `reference_signals_`.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
         other = None if reference is None else as_array(self.scores(reference, chosen))
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
+        self._check_clusters(X, clusters)
         if X is not None and y is not None:
             if chosen.alpha is not None:
                 self._warn_if_too_few(chosen.alpha)
@@ -87,16 +94,33 @@ class RowRules(RowScores):
             values = chosen.before_calibration(model, self.calibration_signals_)
             check_reference(self.used_rows_, self.schema_, reference)
             known = chosen.before_calibration(model, self.reference_signals_)
-            other = known if other is None and ties_heavily(known) else other
-        rule = certify_threshold(
-            values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
-        )
+            clusters = self.calibration_clusters_
+            is_wanted = other is None and (clusters is not None or ties_heavily(known))
+            other = known if is_wanted else other
+        settings: dict[str, Any] = {"of": chosen, "reference": other, "starts": starts}
+        if clusters is None:
+            rule = certify_threshold(values, z, tau, eta, delta, **settings)
+        else:
+            rule = certify_clusters(values, z, clusters, tau, eta, delta, **settings)
         if X is None or y is None or self.used_rows_ is None:
             return rule
         reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
         found = reuse.verdict
         check_fresh(found, allow_rows_used_in_fit)
         return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
+
+    def _check_clusters(self, X: Rows | None, clusters: ArrayLike | None) -> None:
+        """Raise unless fresh rows have clusters where the rows of `fit` had, and D2 its own."""
+        if X is None and clusters is not None:
+            raise ValueError(
+                "clusters go with fresh rows X and y; those of the calibration rows are known from "
+                "fit(X, y, clusters=...)."
+            )
+        if X is not None and clusters is None and self.calibration_.n_clusters is not None:
+            raise ValueError(
+                "this Locus was fitted with clusters, so fresh rows need theirs; pass clusters=, "
+                "one label per row (a different one for each row if they are independent)."
+            )
 
     def accepts(self, X: Rows, rule: FlagRule, *, groups: Any = None, weights: Any = None) -> Any:
         """Whether the rule accepts each row; the score it needs is computed here.

@@ -17,6 +17,7 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._rules.card import card
 from locuscore._rules.certificate import (
     Certificate,
+    ClusterCertificate,
     ExceedanceCertificate,
     JointClaim,
     certificate_from,
@@ -209,7 +210,7 @@ def with_rows_of_fit(rule: FlagRule, n_found: int, n_rows: int, *, were_used: bo
     If they were used to fit, beyond chance repeats, it is a heuristic that proves nothing.
     """
     found = rule.certificate
-    if isinstance(found, ExceedanceCertificate):
+    if isinstance(found, ExceedanceCertificate | ClusterCertificate):
         found = replace(found, rows_also_in_fit=n_found)
     if not were_used:
         return replace(rule, certificate=found)
