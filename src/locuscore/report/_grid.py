@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore import (
+    ClusterCertificate,
     ExceedanceCertificate,
     FlagRule,
     GroupCertificate,
@@ -63,6 +64,7 @@ def rule_tau(rule: FlagRule) -> float | None:
         case (
             JointClaim(tau=tau)
             | ExceedanceCertificate(tau=tau)
+            | ClusterCertificate(tau=tau)
             | TunedExceedance(tau=tau)
             | GroupCertificate(within=ExceedanceCertificate(tau=tau))
         ):
