@@ -18,6 +18,7 @@ from locuscore._locus import Locus
 from locuscore._row_scores import Given, RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
+    ClusterCertificate,
     ExceedanceCertificate,
     GroupCertificate,
     JointClaim,
@@ -29,6 +30,7 @@ from locuscore._rules.certify import (
     certify_threshold_holm,
     certify_threshold_paper,
 )
+from locuscore._rules.certify_clusters import certify_clusters
 from locuscore._rules.curve import OperatingCurve, operating_curve
 from locuscore._rules.group_rule import GroupRule
 from locuscore._rules.groups import certify_groups
@@ -50,6 +52,7 @@ from locuscore._shared.kept import Kept
 __all__ = [
     "ArchiveError",
     "BatchSelection",
+    "ClusterCertificate",
     "Column",
     "ExceedanceCertificate",
     "ExceedanceInterval",
@@ -73,6 +76,7 @@ __all__ = [
     "Score",
     "Scorer",
     "TunedExceedance",
+    "certify_clusters",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",

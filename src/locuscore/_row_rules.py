@@ -15,6 +15,7 @@ from locuscore._laws.scores import ProbabilityScore, Score, check_score
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
+from locuscore._rules.certify_clusters import certify_clusters
 from locuscore._rules.group_rule import (
     GroupRule,
     Rule,
@@ -73,6 +74,7 @@ class RowRules(RowScores):
         allow_rows_used_in_fit: bool = False,
         groups: Any = None,
         weights: Any = None,
+        clusters: ArrayLike | None = None,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -91,12 +93,17 @@ class RowRules(RowScores):
         Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
         give a heuristic rule, since they prove nothing. `groups` and `weights` go with X, as in
         `loss_bound`.
+
+        If `fit` was given clusters, whole clusters certify, by `certify_clusters`, and X needs
+        `clusters` of its own; new clusters must be independent of those of `fit`. Without
+        `reference`, the thresholds for D2 are those of `reference_signals_`.
         """
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
         other = None if reference is None else as_array(self.scores(reference, chosen))
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
+        self._check_clusters(X, clusters)
         if X is not None and y is not None:
             if chosen.alpha is not None:
                 self._warn_if_too_few(chosen.alpha)
@@ -107,12 +114,15 @@ class RowRules(RowScores):
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
             check_reference(self.used_rows_, self.schema_, reference)
+            clusters = self.calibration_clusters_
             if other is None and hasattr(self, "reference_signals_"):
                 known = chosen.before_calibration(model, self.reference_signals_)
-                other = known if ties_heavily(known) else None
-        rule = certify_threshold(
-            values, z, tau, eta, delta, of=chosen, reference=other, starts=starts
-        )
+                other = known if clusters is not None or ties_heavily(known) else None
+        settings: dict[str, Any] = {"of": chosen, "reference": other, "starts": starts}
+        if clusters is None:
+            rule = certify_threshold(values, z, tau, eta, delta, **settings)
+        else:
+            rule = certify_clusters(values, z, clusters, tau, eta, delta, **settings)
         rule = made_with(rule, self.calibration_digest_)
         if X is None or y is None or self.used_rows_ is None:
             return rule
@@ -164,6 +174,12 @@ class RowRules(RowScores):
         if X is None or y is None:
             if not hasattr(self, "calibration_losses_"):
                 raise ValueError(self._no_rows())
+            if self.calibration_clusters_ is not None or self.calibration_.row_weights is not None:
+                raise ValueError(
+                    "certify_groups takes rows as independent draws from the population of new "
+                    "rows, and the calibration rows of this Locus have clusters or weights; pass "
+                    "fresh labelled rows X and y that are."
+                )
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
             known = chosen.before_calibration(model, self.reference_signals_)
@@ -195,6 +211,19 @@ class RowRules(RowScores):
             return _labels(by, self.calibration_inputs_)
         labels = read_labels(by, len(self.fit_rows_) + len(self.calibration_rows_), "by")
         return [labels[i] for i in self.calibration_rows_]
+
+    def _check_clusters(self, X: Rows | None, clusters: ArrayLike | None) -> None:
+        """Raise unless fresh rows have clusters where the rows of `fit` had, and D2 its own."""
+        if X is None and clusters is not None:
+            raise ValueError(
+                "clusters go with fresh rows X and y; those of the calibration rows are known from "
+                "fit(X, y, clusters=...)."
+            )
+        if X is not None and clusters is None and self.calibration_.n_clusters is not None:
+            raise ValueError(
+                "this Locus was fitted with clusters, so fresh rows need theirs; pass clusters=, "
+                "one label per row (a different one for each row if they are independent)."
+            )
 
     def _no_rows(self) -> str:
         """Why there are no calibration rows that could certify."""

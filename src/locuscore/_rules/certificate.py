@@ -104,6 +104,31 @@ class MeanLossCertificate(Certificate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterCertificate(Certificate):
+    """``P(Z > tau | accepted) <= eta`` for a random row of a random cluster, each counting once.
+
+    It fails with probability at most delta, over the draw of the certifying clusters. Then come
+    what the certified threshold accepts, its shares with each cluster counting once; or the p-value
+    at the first threshold, and the clusters that would have been needed at least.
+    """
+
+    n_clusters: int
+    n_rows: int | None = None
+    tau: float
+    eta: float
+    delta: float
+    thresholds: str | None = None
+    n_accepted: int | None = None
+    n_bad: int | None = None
+    acceptance: float | None = None
+    exceedance: float | None = None
+    p_value: float | None = None
+    start_p_value: float | None = None
+    clusters_needed_without_a_bad_row: int | None = None
+    rows_also_in_fit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TunedExceedance(Certificate):
     """A heuristic: `exceedance` among the accepted rows came closest to eta."""
 
@@ -140,6 +165,7 @@ class OtherEvidence(Certificate):
 KINDS: tuple[type[Any], ...] = (
     JointClaim,
     ExceedanceCertificate,
+    ClusterCertificate,
     TunedExceedance,
     MeanLossCertificate,
     MatchedAcceptance,

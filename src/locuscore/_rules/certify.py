@@ -97,7 +97,7 @@ def certify_threshold(
     True
     """
     s, bad, claim = claim_on(score, losses, tau, eta, delta)
-    shares = None if starts is None else _check_starts(starts)
+    shares = None if starts is None else check_starts(starts)
     # Thresholds from other rows are fixed as far as the certifying rows are concerned; their own
     # scores need the argument of `CandidateThresholds.own_scores`.
     if reference is None:
@@ -307,7 +307,8 @@ def _sentence(claim: ExceedanceCertificate) -> str:
     )
 
 
-def _check_starts(starts: Sequence[float]) -> FloatArray:
+def check_starts(starts: Sequence[float]) -> FloatArray:
+    """Return shares of the rows at which sequences begin, ascending."""
     shares = np.unique(check_numbers(starts, "starts"))
     if not np.all((shares > 0) & (shares <= 1)):
         raise ValueError(f"starts are shares of the rows, above 0 and at most 1; got {starts!r}.")

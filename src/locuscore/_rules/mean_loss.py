@@ -122,7 +122,7 @@ def certify_mean_loss(
     if reference is None:
         source = f"the scores of {len(known)} of the {given} rows, set aside and not tested on"
     needed = rows_without_loss(m, delta)
-    grid = _thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
+    grid = quantile_thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
     table = _tests(s, x, grid, m)
     # One start at level delta: thresholds pass in order, so their number says which is the last.
     p = table["p_value"]
@@ -232,7 +232,7 @@ def _start(needed: float) -> float:
     return min(max(FEWEST_ROWS * needed, SMALLEST_START, enough), 1.0)
 
 
-def _thresholds(reference: FloatArray, n_thresholds: int, share: float) -> FloatArray:
+def quantile_thresholds(reference: FloatArray, n_thresholds: int, share: float) -> FloatArray:
     """Distinct quantiles of the reference scores that are likely to accept that share or more."""
     finite = sorted_finite(reference)
     if len(finite) == 0:

@@ -18,6 +18,7 @@ from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.card import card
 from locuscore._rules.certificate import (
     Certificate,
+    ClusterCertificate,
     ExceedanceCertificate,
     GroupCertificate,
     JointClaim,
@@ -249,7 +250,7 @@ def with_rows_of_fit(rule: FlagRule, n_found: int, n_rows: int, *, were_used: bo
     If they were used to fit, beyond chance repeats, it is a heuristic that proves nothing.
     """
     found = rule.certificate
-    if isinstance(found, ExceedanceCertificate):
+    if isinstance(found, ExceedanceCertificate | ClusterCertificate):
         found = replace(found, rows_also_in_fit=n_found)
     if not were_used:
         return replace(rule, certificate=found)

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from locuscore._laws.calibration import BaseCalibration, check_tails, conformal_rank, too_few_rows
-from locuscore._protocols import FloatArray, IntArray, Part, Rows
+from locuscore._protocols import BoolArray, FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import check_count
+from locuscore._shared.cluster_coverage import cluster_p_values
 from locuscore._shared.kept import Kept
 
 MOST_LARGEST = 2**50  # whole numbers of this size are exact as floats
@@ -23,6 +24,9 @@ class ClusteredTails(BaseCalibration):
     A kind has its `shares`, the values of the steps, each rounded correctly. So comparing them with
     a decimal alpha is exact, and the level is the inverse of `smallest_alpha` at every alpha.
     """
+
+    BY_ROWS: ClassVar[bool]
+    COUNTED: ClassVar[str]
 
     tails: FloatArray
     clusters: IntArray
@@ -51,6 +55,26 @@ class ClusteredTails(BaseCalibration):
         """Value of the step; ``<= alpha`` exactly when the bound fits."""
         return self.shares[np.searchsorted(self.tails, survival, side="right")]
 
+    def judge_clusters(
+        self,
+        alpha: float,
+        tails: FloatArray,
+        clusters: IntArray,
+        counted: BoolArray | None = None,
+    ) -> tuple[float, float, float]:
+        """Share of new clusters above their bound, its p-value, and that of twice the promise.
+
+        `tails` and `clusters`, codes from 0, are of the new rows; only those `counted` may be above
+        their bound. See `cluster_p_values`.
+        """
+        is_above = tails < self.level(alpha)
+        is_above = is_above if counted is None else is_above & counted
+        above, size = np.bincount(clusters, is_above), np.bincount(clusters)
+        share = above.sum() / size.sum() if self.BY_ROWS else np.mean(above / size)
+        both = (self.tails, tails), (self.clusters, clusters)
+        p_values = cluster_p_values(*both, alpha, by_rows=self.BY_ROWS, counted=counted)
+        return float(share), *p_values
+
 
 @dataclass(frozen=True, eq=False)
 class ClusterCalibration(ClusteredTails):
@@ -67,6 +91,8 @@ class ClusterCalibration(ClusteredTails):
     """
 
     ARCHIVE = Kept("Clusters", fields=("tails",), numbers=("clusters",))
+    BY_ROWS = False
+    COUNTED = "each cluster counting once"
 
     tails: FloatArray
     clusters: IntArray
@@ -130,6 +156,8 @@ class ClusterRowsCalibration(ClusteredTails):
     """
 
     ARCHIVE = Kept("ClusterRows", fields=("tails",), numbers=("clusters",), single=("largest",))
+    BY_ROWS = True
+    COUNTED = "each cluster counting by its rows"
 
     tails: FloatArray
     clusters: IntArray

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore import (
+    ClusterCertificate,
     ExceedanceCertificate,
     FlagRule,
     GroupCertificate,
@@ -68,6 +69,7 @@ def rule_tau(rule: FlagRule | GroupRule) -> float | None:
         case (
             JointClaim(tau=tau)
             | ExceedanceCertificate(tau=tau)
+            | ClusterCertificate(tau=tau)
             | TunedExceedance(tau=tau)
             | GroupCertificate(within=ExceedanceCertificate(tau=tau))
         ):

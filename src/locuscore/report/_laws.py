@@ -30,7 +30,7 @@ class Block:
     labels: list[Any] | None  # of the groups that the rule tells apart
     tail: FloatArray  # P(Z > tau | x) at the tolerance where the reader starts
     above: FloatArray  # P(Z > z | x) at the realised loss
-    at_least: FloatArray  # P(Z >= z | x)
+    at_least: FloatArray  # P(Z >= z | x), as the tails of D2 are, with their margin for rounding
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -98,9 +98,7 @@ class Laws:
 
 
 def _tails(laws: RowLaws, z: FloatArray, tau: float) -> FloatArray:
-    above, at_least = laws.law.sf(z), laws.law.tail(z)
-    # The margin for rounding in `tail` may put it below where the law has no atom.
-    return np.column_stack([laws.law.sf(tau), above, np.maximum(above, at_least)])
+    return np.column_stack([laws.law.sf(tau), laws.law.sf(z), laws.law.tail(z)])
 
 
 def check_labels(scorer: Scorer, y: ArrayLike | None, n: int) -> np.ndarray:

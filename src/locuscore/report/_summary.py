@@ -25,6 +25,7 @@ from locuscore.report._attribution import (
     attribute,
     rows_explained,
 )
+from locuscore.report._clusters import ClusterCounts
 from locuscore.report._counts import AcceptedLosses, ExplorerCounts, GroupCounts
 from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
 from locuscore.report._laws import (
@@ -84,6 +85,7 @@ class Summary:
         self.extremes = Extremes(scorer)
         self._group_name = group_name
         self.groups: GroupCounts | None = None
+        self.clusters: ClusterCounts | None = None
         self.sample = column_sample(SAMPLE_ROWS, rows_seed)
         self._curve_seed = curve_seed
         self.curve_sample: Reservoir[Columns] | None = None
@@ -102,14 +104,18 @@ class Summary:
         y: ArrayLike | None = None,
         losses: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
     ) -> None:
         """See a batch of labelled rows, possibly empty."""
         rows = self.scorer.schema.conform(as_batch(X)[0])
         labels = self._labels(groups, n_rows(rows))
+        whole = self._cluster_labels(clusters, n_rows(rows))
         for block in self.laws.blocks(rows, y, losses, groups):
             if len(block):
                 at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
+                if self.clusters is not None and whole is not None:
+                    self.clusters.add(whole[at], block)
         self._look_up(rows, y, losses)
 
     def _look_up(self, rows: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> None:
@@ -132,7 +138,9 @@ class Summary:
         self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
         self.n_infinite += int(np.sum(np.isinf(bound)))
         self.loss_sum += float(z.sum())
-        tails = randomized_tails(block.at_least, block.above, self._pit_rng)
+        # The margin for rounding may put a tail below where the law has no atom.
+        at_least = np.maximum(block.above, block.at_least)
+        tails = randomized_tails(at_least, block.above, self._pit_rng)
         self.pit_counts += np.histogram(1.0 - tails, pictures.PIT_BINS, (0.0, 1.0))[0]
         if self.groups is not None and labels is not None:
             self.groups.add(labels, z <= bound, bound)
@@ -202,8 +210,12 @@ class Summary:
             of_rule = self.rule_groups.claims()
         else:
             of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
-        claims = [claim for claim in of_rule if claim is not None]
-        claims += [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
+        claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
+        if self.clusters is not None:
+            if isinstance(rule, FlagRule):
+                of_rule = [self.clusters.of_rule(claim, rule) for claim in of_rule]
+            claims = [self.clusters.retested(claim) for claim in claims]
+        claims = [*(claim for claim in of_rule if claim is not None), *claims]
         return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
@@ -226,6 +238,13 @@ class Summary:
         if groups is None:
             return None
         return read_labels(as_array(groups), n)
+
+    def _cluster_labels(self, clusters: ArrayLike | None, n: int) -> list[Any] | None:
+        if clusters is not None and self.clusters is None and not self.n_rows:
+            self.clusters = ClusterCounts(self.scorer, self.grid.tau)
+        if (self.clusters is None) != (clusters is None):
+            raise ValueError("clusters must be given for every batch, or for none.")
+        return None if clusters is None else read_labels(as_array(clusters), n, "clusters")
 
     def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         grid, counts, rule = self.grid, self.counts, self.scorer.rule

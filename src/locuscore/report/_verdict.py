@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betainc
 
 from locuscore import (
+    ClusterCertificate,
     ExceedanceCertificate,
     FlagRule,
     GroupCertificate,
@@ -27,6 +28,7 @@ from locuscore._protocols import BoolArray, Calibration, FloatArray
 from locuscore._shared.multiple_tests import holm
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
 
+BY_CLUSTERS = "Pass clusters= to test this by whole clusters"
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
 MOST_TOLD = 4  # claims in the line over the page
 KEPT, CONTRADICTED, TOO_FEW = "kept", "contradicted", "too few rows to tell"
@@ -115,14 +117,14 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     about = f"share of losses above their bound at alpha = {alpha:g}"
     p_values = _calibrated(calibration, alpha, n, above)
     untested = "" if p_values[0] is not None else "There is no exact test of this number."
-    more = calibration.too_few(alpha) or untested
+    more = calibration.too_few(alpha) or _by_clusters(calibration) or untested
     standing = "theorem" if promised < 1 else "heuristic"
     return Claim(
         "coverage", about, standing, promised, above / n, n, seen, *p_values, alpha, more
     )  # fmt: skip
 
 
-def rule_claim(
+def rule_claim(  # noqa: PLR0911 - one for each kind of claim
     rule: FlagRule | None, accepted: Accepted | None, calibration: Calibration
 ) -> Claim | None:
     """What a rule claims of the rows it accepts; None of a rule that aims at no share or mean."""
@@ -137,6 +139,9 @@ def rule_claim(
             return _joint(rule, accepted, calibration, claim)
         case GroupCertificate(group=group, within=within):
             return _of_one_group(rule, group, within.eta)
+        case ClusterCertificate(tau=tau, eta=eta):
+            about = f"share of the accepted rows of a cluster with a loss above {tau:g}"
+            return Claim("conditional", about, rule.standing, eta, None, accepted.n, BY_CLUSTERS)
         case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
             return conditional_claim(rule, accepted, tau, eta)
         case MeanLossCertificate() as certificate:
@@ -242,7 +247,13 @@ def _joint(
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
     p_values = _calibrated(calibration, alpha, n, bad)
-    return Claim("joint", about, rule.standing, promised, bad / n, n, seen, *p_values)
+    more = _by_clusters(calibration)
+    return Claim("joint", about, rule.standing, promised, bad / n, n, seen, *p_values, more=more)
+
+
+def _by_clusters(calibration: Calibration) -> str:
+    """What a report lacks that is not told the clusters of a scorer that has some."""
+    return "" if calibration.n_clusters is None else f"{BY_CLUSTERS}."
 
 
 def conditional_claim(
