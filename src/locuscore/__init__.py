@@ -3,6 +3,7 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
+from locuscore._adaptive import AdaptiveBounds
 from locuscore._archive.container import ArchiveError, read_manifest
 from locuscore._archive.manifest import inspect_archive
 from locuscore._archive.predictor_files import load_predictor
@@ -50,6 +51,7 @@ from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
 
 __all__ = [
+    "AdaptiveBounds",
     "ArchiveError",
     "BatchSelection",
     "ClusterCertificate",

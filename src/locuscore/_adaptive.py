@@ -24,25 +24,32 @@ most D rows were: the first of them that was decided had to have its label befor
 other side is the same with ``alpha_t >= 1``, where each label raises it by ``step * alpha``.
 
 Both are at most ``(max(alpha, 1 - alpha) + step * D) / (step * T)``. Nothing was asked of the
-bounds between the two ends, so a stream may go on with a recalibrated `Locus`.
+bounds between the two ends. So the level at alpha_t may come from the newest rows of the stream
+instead of D2: where data drift far, alpha_t would have to stay near 0, where bounds are infinite.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore._inputs.unseen import unseen_said_once
+from locuscore._laws.calibration import MarginalCalibration, check_tails
 from locuscore._laws.scores import Score
-from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._row_scores import RowScores
-from locuscore._shared.checks import check_alpha, check_between, check_losses
-from locuscore._shared.frames import as_array, as_rows, like_rows, numbered
+from locuscore._protocols import Calibration, FloatArray, IntArray, Rows
+from locuscore._row_scores import Given, RowScores
+from locuscore._shared.checks import check_alpha, check_between, check_count, check_losses
+from locuscore._shared.frames import as_array, like_rows, n_rows, numbered
 from locuscore._shared.json_values import from_json, to_json
+from locuscore._waiting_rows import Batch, WaitingRows, read_count
 
-STEP = 0.001
-PARTS = ("alpha", "step", "labels", "above", "decided", "longest_wait", "next_ticket", "waiting")
+# Chosen on simulated drifts and on bike hires, see benchmarks/choices/steps_in_time.py.
+LARGEST_STEP, STEP_OF_BATCH = 0.005, 0.1
+SMALLEST_WINDOW, BATCHES_OF_WINDOW = 1_000, 20
+COUNTS = ("labels", "decided", "longest_wait", "next_ticket")
+PARTS = ("alpha", "step", "window", *COUNTS, "above", "tails", "waiting")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +69,7 @@ class LongRun:
     """What is promised of the share above the bound after `labels` labels, for one alpha.
 
     ``least <= share_above <= most`` holds for every sequence of rows; `longest_wait` is D, the most
-    rows decided from one row on, itself included, before its label was applied. Without labels
-    nothing is promised.
+    rows decided from one row on, itself included, before its label was applied.
     """
 
     alpha: float
@@ -86,17 +92,8 @@ class LongRun:
         )
 
 
-@dataclass(eq=False)
-class _Waiting:
-    """Rows of a batch that wait for labels: serial number of its first row, bounds (n, m)."""
-
-    start: int
-    bounds: FloatArray
-    is_open: np.ndarray
-
-
 class AdaptiveBounds:
-    """Bounds on a stream, with an alpha_t that goes down after a loss above its bound, and up else.
+    """Bounds on a stream: a loss above its bound lowers alpha_t, and any other raises it.
 
     Each label applied moves ``alpha_t`` by ``step * (alpha - 1{loss > bound shown})``. After T
     labels, for every sequence of rows,
@@ -119,8 +116,13 @@ class AdaptiveBounds:
         Share of losses above their bound, in the long run; or several.
     step
         How far a label moves alpha_t. A larger step follows changes faster and makes the promise
-        stronger, and bounds less steady: infinite ones begin when about ``alpha / step / (1 -
-        alpha)`` more losses than usual are above.
+        stronger, and bounds less steady. None for ``min(0.005, 0.1 / n)``, where n are the rows of
+        the first batch: the labels of one batch then move alpha_t by a tenth at most. If labels
+        come many batches later, pass a smaller one.
+    window
+        The level at alpha_t is that of the newest so many labelled rows, those of D2 being the
+        oldest. None for ``max(1000, 20 * n)``, as rows of one batch are often alike. 0 keeps the
+        calibration of the `Locus`, and is the default unless that is marginal.
 
     Examples
     --------
@@ -141,99 +143,120 @@ class AdaptiveBounds:
         locus: RowScores,
         alpha: float | Sequence[float] | FloatArray = 0.1,
         *,
-        step: float = STEP,
+        step: float | None = None,
+        window: int | None = None,
     ) -> None:
         self.locus = locus
         self.alpha = check_alpha(alpha)
-        self.step = check_between(step, "step")
-        self.labels = 0
-        self.above = np.zeros(self.alpha.size, dtype=np.int64)
-        self.decided = 0
-        self.longest_wait = 0
-        self._next_ticket = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self.step = None if step is None else check_between(step, "step")
+        self.window = _check_window(window, locus.calibration_)
+        self.labels = self.decided = self.longest_wait = 0
+        self.above: IntArray = np.zeros(self.alpha.size, dtype=np.int64)
+        # Not in ascending order, since the first leave the window first.
+        self._tails = np.random.default_rng(0).permutation(locus.calibration_.tails)
+        self._waiting = WaitingRows()
 
     @property
     def alpha_now(self) -> FloatArray:
         """The alpha_t at which the next batch is decided, one for each alpha."""
         # From counts, so that rounding does not add up.
         alphas = np.atleast_1d(self.alpha)
-        return alphas + self.step * (self.labels * alphas - self.above)
+        return alphas + (self.step or 0.0) * (self.labels * alphas - self.above)
 
     @property
     def waiting(self) -> dict[int, IntArray]:
         """Positions of the rows that wait for their labels, by ticket."""
-        return {ticket: np.flatnonzero(one.is_open) for ticket, one in self._waiting.items()}
+        return {ticket: np.flatnonzero(batch.is_open) for ticket, batch in self._waiting}
+
+    @property
+    def calibration(self) -> Calibration:
+        """What gives the level at alpha_t: the newest labelled rows, or the `Locus`."""
+        if self.window == 0:
+            return self.locus.calibration_
+        return MarginalCalibration(np.sort(self._tails))
 
     def bound(self, X: Rows, *, groups: Any = None, weights: Any = None) -> Decision:
-        """Bound the losses of a batch at the present alpha_t; labels may come later.
+        """Bound the losses of a batch at the present alpha_t; its labels may come later.
 
         `groups` and `weights` are those of `Locus.loss_bound`.
         """
+        X = self.locus._check_rows(X)
         now = self.alpha_now
-        inside = (now > 0) & (now < 1)
-        scores = [Score.bound(float(share)) for share in now[inside]]
-        _, values = self.locus.joint_scores(X, scores, groups=groups, weights=weights)
-        bounds = np.where(now >= 1, -np.inf, self.locus.support_.high)[None, :]
-        bounds = np.repeat(bounds, len(values), axis=0)
-        bounds[:, inside] = values
-        ticket, n = self._next_ticket, len(bounds)
-        self._next_ticket += 1
-        if n:
-            self._waiting[ticket] = _Waiting(self.decided, bounds, np.ones(n, dtype=bool))
-        self.decided += n
+        bounds, signals = self._bounds(X, now, Given(groups, weights))
+        batch = Batch(self.decided, bounds, signals, np.ones(len(bounds), dtype=bool))
+        ticket = self._waiting.add(batch)
+        self.decided += len(bounds)
+        self._settle(len(bounds))
         shown = bounds.copy() if self.alpha.ndim else bounds[:, 0].copy()
-        named = like_rows(as_rows(X), shown, numbered("bound", self.alpha))
-        return Decision(ticket, named, now)
+        return Decision(ticket, like_rows(X, shown, numbered("bound", self.alpha)), now)
+
+    def _settle(self, n: int) -> None:
+        """Fix what was left open, by the rows of the first batch."""
+        if n and self.step is None:
+            self.step = min(LARGEST_STEP, STEP_OF_BATCH / n)
+        if n and self.window is None:
+            self.window = max(SMALLEST_WINDOW, BATCHES_OF_WINDOW * n)
+
+    def _bounds(self, X: Rows, now: FloatArray, given: Given) -> tuple[FloatArray, FloatArray]:
+        """Bounds (n, m) at each alpha_t, and the signals of the rows."""
+        inside = np.flatnonzero((now > 0) & (now < 1))
+        scores = [Score.bound(float(now[j])) for j in inside]
+        ends = np.where(now >= 1, -np.inf, self.locus.support_.high)
+        bounds = np.repeat(ends[None, :], n_rows(X), axis=0)
+        signals, calibration = [], self.calibration
+        with unseen_said_once(self.locus.schema_, X):
+            for block in self.locus.blocks(X, given):
+                signals.append(block.signals)
+                for laws in block.laws():
+                    rows = np.arange(laws.rows.start, laws.rows.stop) + block.start
+                    values = replace(laws, calibration=calibration).scores(scores)
+                    bounds[np.ix_(rows, inside)] = values
+        return bounds, np.vstack(signals) if signals else np.empty((0, 0))
 
     def update(self, ticket: int, X: Rows, y: ArrayLike, *, rows: ArrayLike | None = None) -> None:
         """Apply labels to rows of a batch: X are these rows again, y their true values.
 
         `rows` are their positions in the batch; None if it is the whole batch. Each row has its
-        label once. Batches may get theirs in any order, and in parts.
+        label once. Batches may have theirs in any order, and in parts.
         """
         self.update_losses(ticket, as_array(self.locus.losses(X, y)), rows=rows)
 
     def update_losses(self, ticket: int, z: ArrayLike, *, rows: ArrayLike | None = None) -> None:
         """Apply the realised losses of rows of a batch; see `update`."""
-        batch = self._batch(ticket)
-        at = self._positions(ticket, batch, rows)
+        batch, at = self._waiting.find(ticket), self._waiting.positions(ticket, rows)
         losses = self.locus.support_.check(check_losses(as_array(z), len(at), "z"))
         if not len(at):
             return
+        if self.window:
+            tails = self.locus.loss_model_.tails(batch.signals[at], losses)
+            self._tails = np.append(self._tails, tails)[-self.window :]
         self.above = self.above + np.sum(losses[:, None] > batch.bounds[at], axis=0)
         self.labels += len(at)
         self.longest_wait = max(self.longest_wait, self.decided - batch.start - int(at.min()))
-        batch.is_open[at] = False
-        if not batch.is_open.any():
-            del self._waiting[ticket]
+        self._waiting.close(ticket, at)
 
     def drop(self, ticket: int) -> None:
         """Forget the rows of a batch whose labels will never come; the promise is not for them."""
-        self._batch(ticket)
-        del self._waiting[ticket]
+        self._waiting.drop(ticket)
 
     def promise(self) -> tuple[LongRun, ...]:
         """What holds of the labels applied so far, for each alpha."""
-        return tuple(
-            self._long_run(float(alpha), int(above))
-            for alpha, above in zip(np.atleast_1d(self.alpha), self.above, strict=True)
-        )
+        pairs = zip(np.atleast_1d(self.alpha), self.above, strict=True)
+        return tuple(self._long_run(float(alpha), int(above)) for alpha, above in pairs)
+
+    def _long_run(self, alpha: float, above: int) -> LongRun:
+        n, wait, step = self.labels, self.longest_wait, self.step
+        if not n or step is None:
+            return LongRun(alpha, 0, 0, 0.0, 0.0, 1.0)
+        most = alpha + (alpha / step + (1.0 - alpha) * wait) / n
+        least = alpha - ((1.0 - alpha) / step + alpha * wait) / n
+        return LongRun(alpha, n, wait, above / n, max(0.0, least), min(1.0, most))
 
     def state(self) -> dict[str, Any]:
         """Everything but the `Locus`, in the types JSON has; see `Locus.resume`."""
-        waiting = [
-            {
-                "ticket": ticket,
-                "start": one.start,
-                "rows": np.flatnonzero(one.is_open),
-                "n": len(one.bounds),
-                "bounds": one.bounds[one.is_open],
-            }
-            for ticket, one in self._waiting.items()
-        ]
-        counts = (self.labels, self.above, self.decided, self.longest_wait, self._next_ticket)
-        values = (self.alpha, self.step, *counts, waiting)
+        counts = (self.labels, self.decided, self.longest_wait, self._waiting.next_ticket)
+        others = (self.above, self._tails, self._waiting.state())
+        values = (self.alpha, self.step, self.window, *counts, *others)
         state: dict[str, Any] = to_json(dict(zip(PARTS, values, strict=True)))
         return state
 
@@ -251,77 +274,35 @@ class AdaptiveBounds:
 
     @classmethod
     def _from(cls, locus: RowScores, state: Mapping[str, Any]) -> Self:
-        stream = cls(locus, state["alpha"], step=state["step"])
-        m = stream.alpha.size
-        stream.labels, stream.decided = _count(state["labels"]), _count(state["decided"])
-        stream.above = np.array([_count(one) for one in state["above"]], dtype=np.int64)
-        stream.longest_wait = _count(state["longest_wait"])
-        stream._next_ticket = _count(state["next_ticket"])
-        for one in state["waiting"]:
-            n, rows = _count(one["n"]), [_count(row) for row in one["rows"]]
-            is_open, bounds = np.zeros(n, dtype=bool), np.full((n, m), np.inf)
-            is_open[rows] = True
-            bounds[rows] = np.array(one["bounds"], dtype=np.float64).reshape(len(rows), m)
-            if np.isnan(bounds).any() or not rows:
-                raise ValueError("the waiting rows of this state have no bounds.")
-            stream._waiting[_count(one["ticket"])] = _Waiting(_count(one["start"]), bounds, is_open)
-        n_waiting = sum(len(rows) for rows in stream.waiting.values())
+        labels, decided, longest, following = (read_count(state[name]) for name in COUNTS)
+        stream = cls(locus, state["alpha"], step=state["step"], window=state["window"])
+        stream.labels, stream.decided, stream.longest_wait = labels, decided, longest
+        stream.above = np.array([read_count(one) for one in state["above"]], dtype=np.int64)
+        stream._tails = np.array(state["tails"], dtype=np.float64)
+        check_tails(np.sort(stream._tails))
+        stream._waiting.next_ticket = following
+        stream._waiting.read(state["waiting"], stream.alpha.size)
         is_sound = (
-            len(stream.above) == m
-            and bool(np.all(stream.above <= stream.labels))
-            and stream.labels + n_waiting <= stream.decided
-            and all(ticket < stream._next_ticket for ticket in stream._waiting)
+            len(stream.above) == stream.alpha.size
+            and bool(np.all(stream.above <= labels))
+            and labels + stream._waiting.n <= decided
+            and all(ticket < following for ticket in stream.waiting)
+            and (None not in (stream.step, stream.window) or decided == 0)
         )
         if not is_sound:
             raise ValueError("the counts of this state of a stream contradict each other.")
         return stream
 
-    def _long_run(self, alpha: float, above: int) -> LongRun:
-        n, wait = self.labels, self.longest_wait
-        if not n:
-            return LongRun(alpha, 0, 0, 0.0, 0.0, 1.0)
-        most = alpha + (alpha / self.step + (1.0 - alpha) * wait) / n
-        least = alpha - ((1.0 - alpha) / self.step + alpha * wait) / n
-        return LongRun(alpha, n, wait, above / n, max(0.0, least), min(1.0, most))
 
-    def _batch(self, ticket: Any) -> _Waiting:
-        is_number = isinstance(ticket, int | np.integer)
-        if is_number and ticket in self._waiting:
-            return self._waiting[ticket]
-        if is_number and 0 <= ticket < self._next_ticket:
-            raise ValueError(
-                f"no row of ticket {ticket} waits for a label: all were applied, or dropped. A "
-                "label counts once."
-            )
-        shown = ", ".join(map(str, list(self._waiting)[:10])) or "none"
-        raise ValueError(f"there is no ticket {ticket!r}; tickets that wait: {shown}.")
-
-    def _positions(self, ticket: int, batch: _Waiting, rows: ArrayLike | None) -> IntArray:
-        """Positions of distinct rows that wait for their labels."""
-        n = len(batch.bounds)
-        if rows is None:
-            at = np.arange(n)
-        else:
-            at = np.asarray(rows)
-            if at.ndim != 1 or (at.size and at.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"rows are positions in the batch, 0 to {n - 1}; got {rows!r:.100}."
-                )
-            at = at.astype(np.int64)
-        if at.size and (at.min() < 0 or at.max() >= n):
-            raise ValueError(
-                f"ticket {ticket} has the rows 0 to {n - 1}; got {at.min()} to {at.max()}."
-            )
-        known = np.flatnonzero(~batch.is_open[at])
-        if len(known) or len(np.unique(at)) < len(at):
-            raise ValueError(
-                f"a label counts once, and {len(known) or 'some'} of these rows of ticket {ticket} "
-                "have had theirs or come twice; pass rows=, the positions of the others."
-            )
-        return at
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"a state of a stream counts rows by whole numbers; got {value!r}.")
-    return value
+def _check_window(window: Any, calibration: Calibration) -> int | None:
+    """Number of rows that levels come from; 0 where the calibration stays, None if left open."""
+    is_marginal = isinstance(calibration, MarginalCalibration)
+    if window is None:
+        return None if is_marginal else 0
+    n = check_count(window, "window", 0)
+    if n and not is_marginal:
+        raise ValueError(
+            "window is for marginal calibration: newer rows would replace the levels of a "
+            f"{type(calibration).__name__}. Pass window=0 to keep these."
+        )
+    return n

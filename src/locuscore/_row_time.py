@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._adaptive import STEP, AdaptiveBounds
+from locuscore._adaptive import AdaptiveBounds
 from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
@@ -113,21 +113,25 @@ class RowTime(RowRules):
         return self._recalibrated(outputs, losses, losses, "losses", how)
 
     def adapt(
-        self, alpha: float | Sequence[float] | FloatArray = 0.1, *, step: float = STEP
+        self,
+        alpha: float | Sequence[float] | FloatArray = 0.1,
+        *,
+        step: float | None = None,
+        window: int | None = None,
     ) -> AdaptiveBounds:
         """Return bounds that adapt to a stream, whatever its rows: see `AdaptiveBounds`.
 
         In the long run a share alpha of the losses is above its bound, for every sequence of rows;
-        no row has a promise of its own. One alpha, or several that adapt on their own.
+        no row has a promise of its own. One alpha, or several that adapt on their own. `step` and
+        `window` say how fast.
         """
         check_is_fitted(self)
-        return AdaptiveBounds(self, alpha, step=step)
+        return AdaptiveBounds(self, alpha, step=step, window=window)
 
     def resume(self, state: Mapping[str, Any]) -> AdaptiveBounds:
-        """Continue a stream from its `AdaptiveBounds.state`.
+        """Continue a stream from its `AdaptiveBounds.state`, which may have been kept as JSON.
 
-        This may be another `Locus` than the one that started it, such as a recalibrated one: the
-        promise of the stream asks nothing of the bounds.
+        This is the `Locus` that started it, or one with the same loss model.
         """
         check_is_fitted(self)
         return AdaptiveBounds.from_state(self, state)

@@ -251,7 +251,8 @@ EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "
 # Torch, once imported, makes each fork dearer: what needs it comes last.
 NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
 NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
-EVERY = [*LOSS_MODELS, *PREDICTORS, *CALIBRATIONS, *EARLIER]
+FADING = "fading calibration"
+EVERY = [*LOSS_MODELS, *PREDICTORS, *CALIBRATIONS, *EARLIER, FADING]
 TARGETS = [name for name in EVERY if name not in NEED_TORCH] + NEED_TORCH
 
 
@@ -290,6 +291,8 @@ def make_target(name):
             locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y, **more)
         )
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
+    if name == FADING:
+        locus = locus.recalibrate(*numbers(seed=1), half_life=40, drift_per_row=1e-3)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.locus"
@@ -307,8 +310,8 @@ def earlier_target(name):
     return Target(name, EARLIER[name].read_bytes(), batch, columns(scores))
 
 
-def numbers():
-    rng = np.random.default_rng(0)
+def numbers(seed=0):
+    rng = np.random.default_rng(seed)
     X = rng.uniform(size=(N_FIT, 3))
     X[:, 2] = np.floor(6 * X[:, 2])
     return X, np.abs(X[:, 0] + 2 * (X[:, 2] % 2) + X[:, 1] * rng.normal(size=N_FIT))
