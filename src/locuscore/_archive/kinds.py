@@ -21,6 +21,7 @@ from locuscore._laws.distribution import Floor, Support
 from locuscore._laws.gamma import KNNGamma
 from locuscore._shared.kept import Kept, kept_of
 from locuscore.calibration._by_group import GroupCalibration
+from locuscore.calibration._overlap import OverlapCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
 
@@ -39,7 +40,7 @@ def declared(kind: type) -> Kept:
 
 _OF_ROWS = (Encoder, PredictionColumn, Schema, Signals, UsedRows)
 _OF_LAWS = (Floor, KNNGamma, MarginalCalibration, Support)
-CALIBRATIONS = (GroupCalibration,)  # beside the marginal one
+CALIBRATIONS = (GroupCalibration, OverlapCalibration)  # beside the marginal one
 _ALWAYS_THERE = {declared(kind).kind: kind for kind in (*_OF_ROWS, *_OF_LAWS, *CALIBRATIONS)}
 
 
