@@ -236,11 +236,12 @@ OPINIONS = {
     "opinion on classes": unfitted(LogisticRegression, C=0.01),
     "opinion on sizes": lambda: None,
 }
-# Each calibration that keeps more than its tails, with what goes to `fit`; the last column is the
-# group.
+# Each calibration that keeps more than its tails, with what goes to `fit`, on the frame, of which
+# one column is the prediction.
 CALIBRATIONS = {
-    "by group": (lambda: ByGroup(2), {}),
-    "by group with a pool": (lambda: ByGroup(2, pool_below=10), {}),
+    "by group": (lambda: ByGroup("kind"), {}),
+    "by group with a pool": (lambda: ByGroup("kind", pool_below=20), {}),
+    "by overlapping groups": (lambda: ByGroup(["kind", "town"]), {}),
     "clusters": (lambda: None, {"clusters": np.arange(N_FIT) // 3}),
     "rows of clusters": (lambda: ClusterRows(4), {"clusters": np.arange(N_FIT) // 4}),
 }
@@ -274,8 +275,9 @@ def make_target(name):
     settings["signals"] = "all" if name in OPINIONS else ["x", "predictor"]
     if name in LOSS_MODELS:
         settings |= loss_model(name)
-    X, y = frame() if name in ON_FRAMES else numbers()
-    predictor = PREDICTORS.get(name, LinearRegression)()
+    X, y = frame() if name in ON_FRAMES or name in CALIBRATIONS else numbers()
+    other = ON_FRAMES["prediction column"] if name in CALIBRATIONS else LinearRegression
+    predictor = PREDICTORS.get(name, other)()
     if isinstance(predictor, ClassifierMixin):
         n_classes = 3 if name.endswith("three classes") else 2
         y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))

@@ -27,6 +27,7 @@ from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalib
 from locuscore.calibration._cross_fit import CrossFitCalibration
 from locuscore.calibration._fading import FadingCalibration
 from locuscore.calibration._out_of_bag import OutOfBagCalibration
+from locuscore.calibration._overlap import OverlapCalibration
 from locuscore.calibration._weighted import WeightedCalibration
 
 HOW_TO_DECLARE = 'ARCHIVE = locuscore.Kept("Name", fields=("model_",), single=("unit_",))'
@@ -53,6 +54,7 @@ CALIBRATIONS = (  # beside the marginal one
     FadingCalibration,
     GroupCalibration,
     OutOfBagCalibration,
+    OverlapCalibration,
     WeightedCalibration,
 )
 _ALWAYS_THERE = {

@@ -17,6 +17,7 @@ from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import check_count, check_same_order
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
+from locuscore.calibration._overlap import OverlapCalibration, check_sets, codes_of
 from locuscore.calibration._row_labels import (
     Groups,
     RowLabels,
@@ -24,8 +25,9 @@ from locuscore.calibration._row_labels import (
     count_labels,
     told_by,
 )
+from locuscore.calibration._sentences import bounds_are, pool_sentence, shown_list
+from locuscore.calibration._sorted_blocks import SortedBlocks
 
-MOST_SHOWN = 5  # groups named in a sentence
 MOST_LEVELS = 100  # alphas whose levels are kept at hand
 
 
@@ -41,13 +43,21 @@ class ByGroup:
     A group with too few rows in D2 for alpha has an infinite bound, and so has a label that `fit`
     has not seen, or that is missing in a new row; there is a warning that names such groups.
 
+    Several columns make groups that overlap: each value of each column is a group, and so are all
+    rows. Then every set of groups that a row can be in has its own level, and each group keeps the
+    promise (conditional calibration of Gibbs, Cherian and Candes, exact and without randomisation).
+    It is one-sided: coverage may be higher. Levels belong to a grid of alphas from 0.001 to 0.99; a
+    value between has the level of the next lower one, and `Locus.exceedance` gives values of the
+    grid. There are at most 1,000 sets. All combinations are solved if these are not more, otherwise
+    those that occur in `fit`, and a row of another set has an infinite bound.
+
     Parameters
     ----------
     by
         The name of a column of a frame, or the position of one in an array; a function of X that
         gives one label per row; or an array of labels, one for each row given to `fit`, and then
         ``groups=`` is needed wherever rows are scored. Labels are text, numbers, true or false, or
-        dates.
+        dates. A list of at most six columns or functions makes groups that overlap.
     pool_below
         Groups with fewer rows than this in D1 share one pool, and so do labels that D1 lacks. The
         promise is then for the pool, a random row of all its groups, and not for each of them. None
@@ -85,8 +95,6 @@ class ByGroup:
                 "pass calibration=Shifted()."
             )
         told = self._told()
-        if len(told.told) > 1:
-            raise ValueError(f"by names {len(told.told)} columns; expected one.")
         if told.told:
             every = told.read(X)
         else:
@@ -94,6 +102,8 @@ class ByGroup:
             every = [as_labels(self.by, n_rows(X), "by")]
         for place, labels in enumerate(every):
             self._check_labels(labels, told.name(place))
+        if len(every) > 1 and self.pool_below is None:
+            check_sets(len(set(zip(*every, strict=True))))
 
     def _check_labels(self, labels: list[Any], name: str) -> None:
         counts = count_labels(labels, name)
@@ -122,11 +132,14 @@ class ByGroup:
         else:
             every = as_labels(self.by, len(fit.positions) + len(cal.positions), "by")
             on_fit, on_cal = ([[every[i] for i in part.positions]] for part in (fit, cal))
-        groups = [
+        groups = tuple(
             Groups.of(count_labels(a, told.name(j)), count_labels(b, told.name(j)), self.pool_below)
             for j, (a, b) in enumerate(zip(on_fit, on_cal, strict=True))
-        ]
-        return GroupCalibration.of(cal, groups[0].codes(on_cal[0]), groups[0], told)
+        )
+        codes = codes_of(groups, on_cal)
+        if len(groups) == 1:
+            return GroupCalibration.of(cal, codes[:, 0], groups[0], told)
+        return OverlapCalibration.of(cal, codes, codes_of(groups, on_fit), groups, told)
 
     def _told(self) -> RowLabels:
         is_array = hasattr(self.by, "__array__") and not isinstance(self.by, str | np.generic)
@@ -197,18 +210,13 @@ class GroupCalibration(BaseCalibration):
         return self.of(cal, groups.codes(found), groups, self.labels)
 
     @cached_property
+    def _blocks(self) -> SortedBlocks:
+        return SortedBlocks(self.tails, self.codes, len(self.groups))
+
+    @property
     def sizes(self) -> IntArray:
         """Number of calibration rows of each group."""
-        return np.bincount(self.codes, minlength=len(self.groups))
-
-    @cached_property
-    def _order(self) -> IntArray:
-        """Places of the tails, one group after the other and ascending within each."""
-        return np.argsort(self.codes, kind="stable")
-
-    @cached_property
-    def _starts(self) -> IntArray:
-        return np.concatenate([[0], np.cumsum(self.sizes)])
+        return self._blocks.sizes
 
     @cached_property
     def _levels(self) -> dict[float, FloatArray]:
@@ -219,9 +227,7 @@ class GroupCalibration(BaseCalibration):
         known = self._levels.get(alpha)
         if known is None:
             ranks = np.array([conformal_rank(int(n), alpha) for n in self.sizes])
-            places = self._starts[1:] - ranks  # ranks count from the top, and tails ascend
-            found = self.tails[self._order[np.minimum(places, self.n - 1)]]
-            known = np.where(ranks > self.sizes, 0.0, found)
+            known = self._blocks.kth_largest(ranks)
             if len(self._levels) >= MOST_LEVELS:
                 self._levels.clear()
             self._levels[alpha] = known
@@ -239,16 +245,8 @@ class GroupCalibration(BaseCalibration):
     def smallest_alpha(self, survival: FloatArray, rows: np.ndarray | None) -> FloatArray:
         """``(1 + #{i in the row's group : tail_i <= survival}) / (n_g + 1)``."""
         code = _known(rows)[:, None]
-        below = np.searchsorted(self.tails, survival, side="right")
-        # Tails of a group are known by their places among all, which ascend from group to group
-        # when each group's come after those of the one before: one search for all rows.
-        counted = np.searchsorted(self._keys, code * (self.n + 1) + below, side="left")
-        counted = counted - self._starts[code]
+        counted = self._blocks.at_most(survival, code)
         return np.asarray((1.0 + counted) / (self.sizes[code] + 1.0), dtype=np.float64)
-
-    @cached_property
-    def _keys(self) -> IntArray:
-        return self.codes[self._order] * (self.n + 1) + self._order
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Name the groups that have too few rows for alpha; None if there is none."""
@@ -304,25 +302,3 @@ def _known(rows: np.ndarray | None) -> np.ndarray:
     if rows is None:
         raise ValueError("levels by group need the group of each row.")
     return rows
-
-
-def bounds_are(top: float | None) -> str:
-    """What bounds are where no level can be had; `top` is that of the support, where known."""
-    if top is None:
-        return "bounds are infinite, or the top of the loss's support where it has one,"
-    return "bounds are infinite" if np.isinf(top) else f"bounds are the top of the support, {top:g}"
-
-
-def shown_list(found: Sequence[str]) -> str:
-    """A list in a sentence: a few, and how many others."""
-    more = len(found) - MOST_SHOWN
-    return ", ".join(found[:MOST_SHOWN]) + (f" and {more} others" if more > 0 else "")
-
-
-def pool_sentence(groups: Groups, n: int) -> str:
-    """What is promised of the pool."""
-    return (
-        f"The {groups.n_pooled} groups with fewer than {groups.pool_below} rows in D1, and labels "
-        f"that D1 lacks, share one pool of {n} calibration rows: there the share is that of the "
-        "pool as a whole, not of each of its groups."
-    )

@@ -22,7 +22,7 @@ from locuscore._shared.labels import read_labels
 Label = str | bool | int | float
 PLAIN_LABELS = (str, bool, int, float)
 Told = str | int | Callable[[Rows], Any] | None
-MOST_COLUMNS = 20
+MOST_COLUMNS = 6  # so that sets of their labels can be numbered
 
 
 @dataclass(frozen=True, eq=False)
