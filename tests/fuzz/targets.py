@@ -295,7 +295,11 @@ def make_target(name):
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     if name == FADING:
         locus = locus.recalibrate(*numbers(seed=1), half_life=40, drift_per_row=1e-3)
-    scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
+    rule = locus.tau_rule(tau=0.5, alpha=0.2)
+    if name == "prediction column":  # one archive with a rule by group
+        rule = locus.certify_groups("town", 0.5, 0.6, 0.4)
+        assert not rule.accepts_nothing
+    scorer = Scorer(locus, rule, alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.locus"
         # A forged predictor that answers otherwise is refused by kept rows, before it scores.
