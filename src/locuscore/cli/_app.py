@@ -16,6 +16,7 @@ from locuscore.cli._fit import fit
 from locuscore.cli._inspect import inspect
 from locuscore.cli._messages import one_line, reported
 from locuscore.cli._plan import plan
+from locuscore.cli._recalibrate import recalibrate
 from locuscore.cli._report import report
 from locuscore.cli._score import score
 from locuscore.cli._serve import serve
@@ -33,12 +34,14 @@ EXAMPLES: dict[Callable[..., None], list[str]] = {
     fit: [
         "fit rows.parquet -t price --prediction quoted --tau 500 -o guard.locus",
         "fit rows.csv -t price -p model.skops --alpha 0.05 -o guard.locus",
+        "fit rows.parquet -t price --prediction quoted --groups region -o guard.locus",
     ],
     certify: ["certify guard.locus fresh.csv --tau 500 --eta 0.05 -o safe.locus"],
     score: [
         "score guard.locus rows.parquet --keep id -o scored.parquet",
         "score guard.locus rows.csv --keep-all -o scored.csv",
     ],
+    recalibrate: ["recalibrate guard.locus recent.parquet -o newer.locus"],
     inspect: ["inspect guard.locus"],
     report: ["report guard.locus test.parquet --unit dollars -o report.html"],
     serve: ["serve guard.locus --port 8000"],

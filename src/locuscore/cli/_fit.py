@@ -13,6 +13,7 @@ from rich.console import Console
 from locuscore import FlagRule, Locus, Scorer, prediction_column
 from locuscore._shared.checks import check_alpha, check_between
 from locuscore.cli import _options as options
+from locuscore.cli._calibration import CalibrationOptions
 from locuscore.cli._exit_codes import NOTHING_ACCEPTED
 from locuscore.cli._id_columns import warn_of_ids_and_times
 from locuscore.cli._option_values import (
@@ -103,6 +104,7 @@ def fit(
     loss: options.LossName = None,
     engine: options.EngineName = "Forest",
     calibration_size: options.CalibrationSize = None,
+    calibration: CalibrationOptions,
     alpha: options.Alphas = None,
     rule: RuleOptions,
     saving: SavingOptions,
@@ -118,23 +120,32 @@ def fit(
     check_output(saving.output, data, model.predictor, key_file)
     if (prediction is None) == (model.predictor is None):
         raise typer.BadParameter("give either --prediction COLUMN or --predictor MODEL.")
-    settings = {"loss": chosen_loss(loss), "engine": chosen_engine(engine), "random_state": seed}
+    settings: dict[str, Any] = {
+        "loss": chosen_loss(loss),
+        "engine": chosen_engine(engine),
+        "random_state": seed,
+    }
     alphas = alpha or [0.1]
     rule.check()
+    calibration.check()
     check_alpha(alphas)
     key = chosen_key(key_file)
     g = model.chosen() if prediction is None else prediction_column(prediction)
     source = open_table(data)
     predictions = [str(g.name)] if isinstance(g, type(prediction_column(""))) else []
-    names = _features(source, target, g, predictions, feature, drop or [])
-    sample = read_labelled(
-        terminal, source, [*names, target], [target, *predictions], max_rows, seed
-    )
+    own = [] if calibration.clusters is None else [calibration.clusters]
+    left_out = [*(drop or []), *(name for name in own if name not in (feature or []))]
+    names = _features(source, target, g, predictions, feature, left_out)
+    calibration.check_columns(source, names)
+    wanted = list(dict.fromkeys([*names, target, *own]))
+    sample = read_labelled(terminal, source, wanted, [target, *predictions], max_rows, seed)
     if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns
         warn_of_ids_and_times(sample.rows, [name for name in names if name != prediction])
     X, y = split_target(sample, names, target)
+    given = calibration.given(terminal, sample, names, max_rows, seed)
+    settings |= {"calibration_size": calibration_size, "calibration": calibration.choice}
     with terminal.working(f"fitting on {len(y):,} rows"):
-        locus = Locus(g, calibration_size=calibration_size, **settings).fit(X, y)
+        locus = Locus(g, **settings).fit(X, y, **given)
     saving.save(terminal, Scorer(locus, rule.make(locus, alphas[0]), alphas), sample, key)
 
 

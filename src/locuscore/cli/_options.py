@@ -36,6 +36,7 @@ class BadRows(StrEnum):
 
 
 PREDICTOR, MODEL, RULE, OUTPUT = "The predictor", "The loss model", "The rule", "Output"
+CALIBRATION = "The calibration"
 
 
 def option(
@@ -154,6 +155,55 @@ CalibrationSize = Annotated[
         "Share that calibrates; by default half to an eighth.",
         MODEL,
     ),
+]
+GroupColumns = Annotated[
+    list[str] | None,
+    option(
+        "--groups",
+        "COLUMN",
+        "Keep the promise in every group of this column. Repeatable: in the groups of each.",
+        CALIBRATION,
+    ),
+]
+ClusterColumn = Annotated[
+    str | None,
+    option(
+        "--clusters",
+        "COLUMN",
+        "Rows with the same value, such as a day or a customer, stay together; no feature.",
+        CALIBRATION,
+    ),
+]
+TargetRows = Annotated[
+    Path | None,
+    option(
+        "--target-rows",
+        "FILE",
+        "Unlabelled rows of the mix that new rows will have; the calibration is weighted for it.",
+        CALIBRATION,
+    ),
+]
+Folds = Annotated[
+    int | None,
+    option(
+        "--cross-fit",
+        "K",
+        "K folds, so that all rows model and all calibrate; the floor is lower.",
+        CALIBRATION,
+        least=2,
+    ),
+]
+HalfLife = Annotated[
+    float | None,
+    option(
+        "--half-life",
+        "ROWS",
+        "A row counts half as much as one so many rows later; rows are in order of time.",
+        CALIBRATION,
+    ),
+]
+DropRule = Annotated[
+    bool, switch("--drop-rule", "Leave the archive's rule out, also if it would hold.", RULE)
 ]
 Alphas = Annotated[
     list[float] | None,

@@ -1,0 +1,84 @@
+"""Which calibration ``locuscore fit`` makes: by groups, clusters, a target sample or folds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import typer
+
+from locuscore.calibration import ByGroup, CrossFit, Shifted
+from locuscore.cli import _options as options
+from locuscore.cli._option_values import missing_columns
+from locuscore.cli._sample import Sample, sample_rows
+from locuscore.cli._tables import Source, open_table
+from locuscore.cli._terminal import Terminal
+
+
+@dataclass(frozen=True)
+class CalibrationOptions:
+    """For which new rows the promise is made."""
+
+    groups: options.GroupColumns = None
+    clusters: options.ClusterColumn = None
+    target_rows: options.TargetRows = None
+    cross_fit: options.Folds = None
+
+    def check(self) -> None:
+        """Raise unless at most one of them is chosen."""
+        values = {
+            "--groups": self.groups,
+            "--clusters": self.clusters,
+            "--target-rows": self.target_rows,
+            "--cross-fit": self.cross_fit,
+        }
+        chosen = [name for name, value in values.items() if value]
+        if len(chosen) > 1:
+            raise typer.BadParameter(
+                f"{' and '.join(chosen)} are different calibrations; choose one."
+            )
+
+    @property
+    def choice(self) -> Any:
+        """The `calibration` of a `Locus`; None for the default."""
+        if self.groups:
+            return ByGroup(self.groups[0] if len(self.groups) == 1 else list(self.groups))
+        if self.target_rows is not None:
+            return Shifted()
+        return None if self.cross_fit is None else CrossFit(self.cross_fit)
+
+    def check_columns(self, source: Source, names: list[str]) -> None:
+        """Raise if a column is not in the file, or groups are not among what rows are known by."""
+        wanted = [*(self.groups or []), *([self.clusters] if self.clusters else [])]
+        missing_columns(source.path, wanted, source.names)
+        hidden = [name for name in self.groups or [] if name not in names]
+        if hidden:
+            raise ValueError(
+                f"new rows are told apart by their features, and {', '.join(hidden)} is none; add "
+                "it with --feature, or use a predictor that takes it."
+            )
+
+    def given(
+        self, terminal: Terminal, sample: Sample, names: list[str], most: int, seed: int
+    ) -> dict[str, Any]:
+        """What `fit` is given beside X and y: clusters, or the features of the target rows."""
+        if self.clusters is not None:
+            return {"clusters": cluster_labels(sample, self.clusters)}
+        if self.target_rows is None:
+            return {}
+        source = open_table(self.target_rows)
+        missing_columns(source.path, names, source.names)
+        with terminal.working("reading the target rows"):
+            target = sample_rows(source.batches(names), most, seed)
+        if not target.n_read:
+            raise ValueError(f"{self.target_rows} has no rows.")
+        return {"target": target.rows.select(names).to_pandas()}
+
+
+def cluster_labels(sample: Sample, name: str) -> np.ndarray:
+    """The labels of clusters; all rows of a cluster must be there."""
+    if sample.n_dropped:
+        raise ValueError(
+            f"clusters must be whole, but only {sample.rows.num_rows:,} of {sample.n_read:,} rows "
+            f"were read; raise --max-rows to {sample.n_read}."
+        )
+    return np.asarray(sample.rows.column(name).to_pandas(), dtype=object)
