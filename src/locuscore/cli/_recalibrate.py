@@ -1,6 +1,8 @@
 """``locuscore recalibrate``: new calibration rows for an archive, the same loss model."""
 
-from locuscore import FlagRule, JointClaim, Locus, Scorer
+from typing import TypeAlias
+
+from locuscore import FlagRule, GroupRule, JointClaim, Locus, Scorer
 from locuscore.cli import _options as options
 from locuscore.cli._calibration import cluster_labels
 from locuscore.cli._fit import SavingOptions, known_target, read_labelled, split_target
@@ -43,18 +45,23 @@ def recalibrate(
     wanted = list(dict.fromkeys([*names, label, *own]))
     sample = read_labelled(terminal, source, wanted, [label], max_rows, seed)
     X, y = split_target(sample, names, label)
-    given = {} if clusters is None else {"clusters": cluster_labels(sample, clusters)}
+    labels = None if clusters is None else cluster_labels(sample, clusters)
     with terminal.working(f"recalibrating on {len(y):,} rows"):
-        locus = scorer.locus.recalibrate(scorer.schema.conform(X), y, half_life=half_life, **given)
+        locus = scorer.locus.recalibrate(
+            scorer.schema.conform(X), y, half_life=half_life, clusters=labels
+        )
     rule = None if drop_rule else _rule_after(scorer.rule, locus)
     saving.save(terminal, Scorer(locus, rule, scorer.alphas), sample, reading.key)
 
 
-def _rule_after(rule: FlagRule | None, locus: Locus) -> FlagRule | None:
+Rule: TypeAlias = FlagRule | GroupRule
+
+
+def _rule_after(rule: Rule | None, locus: Locus) -> Rule | None:
     """The rule that holds with the new calibration; raise if there is none."""
     if rule is None or not rule.score.is_calibrated:
         return rule
-    if isinstance(rule.certificate, JointClaim):
+    if isinstance(rule, FlagRule) and isinstance(rule.certificate, JointClaim):
         return locus.tau_rule(rule.certificate.tau, rule.certificate.alpha)
     raise ValueError(
         f"the archive's rule was chosen for the {rule.score} of the old calibration, so it is void "
