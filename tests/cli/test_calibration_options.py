@@ -7,6 +7,7 @@ import pytest
 
 from cli_for_tests import assert_same, fails, homes, read, run, write
 from locuscore import Locus, Scorer, prediction_column
+from locuscore.__main__ import main
 from locuscore.calibration import ByGroup, CrossFit, Shifted
 from locuscore.engines import Scale
 
@@ -56,8 +57,9 @@ def test_clusters_are_no_feature(tmp_path, capsys):
 def test_clusters_need_all_rows(tmp_path, capsys):
     data = write(with_days(homes(600)), tmp_path / "rows.csv")
     options = [*BY_COLUMN, *QUICK, "--clusters", "day", "--max-rows", 300]
-    said = fails(capsys, "fit", data, *options, "-o", tmp_path / "guard.locus")
-    assert "--max-rows to 600" in said
+    code = main([*map(str, ["fit", data, *options, "-o", tmp_path / "guard.locus"])])
+    assert code == 1
+    assert "--max-rows to 600" in capsys.readouterr().err
     assert not (tmp_path / "guard.locus").exists()
 
 
@@ -82,19 +84,19 @@ def test_folds(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "facts"),
+    ("options", "facts", "code"),
     [
-        (["--groups", "village"], ["no column village"]),
-        (["--clusters", "day"], ["no column day"]),
-        (["--groups", "town", "--cross-fit", 5], ["--groups", "--cross-fit", "choose one"]),
-        (["--groups", "id"], ["id", "--feature"]),
-        (["--cross-fit", 1], ["--cross-fit"]),
-        (["--target-rows", "absent.csv"], ["absent.csv"]),
+        (["--groups", "village"], ["no column village"], 1),
+        (["--clusters", "day"], ["no column day"], 1),
+        (["--groups", "town", "--cross-fit", 5], ["--groups", "--cross-fit", "choose one"], 2),
+        (["--groups", "id"], ["id", "--feature"], 1),
+        (["--cross-fit", 1], ["--cross-fit"], 2),
+        (["--target-rows", "absent.csv"], ["absent.csv"], 1),
     ],
 )
-def test_what_fit_refuses(options, facts, tmp_path, capsys):
+def test_what_fit_refuses(options, facts, code, tmp_path, capsys):
     data, archive = write(homes(200), tmp_path / "rows.csv"), tmp_path / "guard.locus"
-    said = fails(capsys, "fit", data, *BY_COLUMN, *QUICK, *options, "-o", archive)
+    said = fails(capsys, "fit", data, *BY_COLUMN, *QUICK, *options, "-o", archive, code=code)
     assert all(fact in said for fact in facts), said
     assert not archive.exists()
 
