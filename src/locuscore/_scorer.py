@@ -141,6 +141,22 @@ class Scorer:
         )
 
     @property
+    def asks(self) -> tuple[str, ...]:
+        """What must be passed with a batch, ``groups`` or ``weights``; empty if rows are enough."""
+        of_rule = None if self.rule is None else self.rule.asks
+        found = (self.locus.calibration_.asks, of_rule)
+        return tuple(dict.fromkeys(name for name in found if name is not None))
+
+    def check_rows_are_enough(self) -> None:
+        """Raise if rows cannot be scored by themselves, as files, services and Spark must."""
+        if self.asks:
+            names = " and ".join(self.asks)
+            raise ValueError(
+                f"this scorer was given {names} as an array, so rows alone cannot be scored; call "
+                f"it in Python with {names}=, or fit it with a column that tells them."
+            )
+
+    @property
     def column_names(self) -> list[str]:
         """Names of the columns a batch gives, in order."""
         return [column.name for column in self.columns]

@@ -59,6 +59,7 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
         The kept columns, then those of `scorer`, in order. Spark decides the order of the rows, so
         keep a key to join by.
     """
+    scorer.check_rows_are_enough()
     features = _features(scorer, df, keep)
     taken = [*features, *(name for name in keep if name not in features)]
     # mapInArrow does not take names with dots, so columns travel by number.

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from locuscore import Kept
+from locuscore import Kept, Locus
 from locuscore._laws.calibration import BaseCalibration
 from locuscore._shared.frames import column
+from locuscore.calibration import ByGroup, ClusterRows, CrossFit, Shifted
+from locuscore.engines import Scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,3 +43,28 @@ class LevelPerRow(BaseCalibration):
 
     def sentence(self, alphas):
         return "Every row has its own level."
+
+
+def _larger(X):
+    return 1.0 + np.asarray(column(X, "size"), dtype=np.float64)
+
+
+# One of each kind: the choice, and the names of what goes to `fit` beside X and y.
+CALIBRATIONS = {
+    "by group": (lambda: ByGroup("town"), ()),
+    "by group with a pool": (lambda: ByGroup("rooms", pool_below=60), ()),
+    "overlapping groups": (lambda: ByGroup(["town", "state"]), ()),
+    "clusters": (lambda: None, ("clusters",)),
+    "rows of clusters": (lambda: ClusterRows(3), ("clusters",)),
+    "weights": (lambda: Shifted(_larger), ()),
+    "learned weights": (Shifted, ("target",)),
+    "folds": (lambda: CrossFit(3), ()),
+}
+
+
+def calibrated(name, X, y, predictor):
+    """A small `Locus` with the calibration of this name, on rows of `service_for_tests.frame`."""
+    choice, names = CALIBRATIONS[name]
+    given = {"clusters": np.arange(len(y)) // 3, "target": X[X["size"] > 0.3]}
+    locus = Locus(predictor, engine=Scale(), calibration=choice(), random_state=0)
+    return locus.fit(X, y, **{name: given[name] for name in names})

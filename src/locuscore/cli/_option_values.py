@@ -119,7 +119,9 @@ class ArchiveOptions(PredictorOptions):
     def load(self, path: Path, loss: str | None = None) -> Scorer:
         """Read an archive."""
         check_file(path)
-        return self.loader()(path, loss=chosen_loss(loss), key=self.key)
+        scorer = self.loader()(path, loss=chosen_loss(loss), key=self.key)
+        scorer.check_rows_are_enough()
+        return scorer
 
 
 def check_file(path: Path) -> None:

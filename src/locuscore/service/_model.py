@@ -27,6 +27,9 @@ class Model:
     scorer: Scorer
     manifest: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        self.scorer.check_rows_are_enough()
+
     @cached_property
     def name(self) -> str:
         """Digest of the manifest, which has digests of everything else in the archive."""
