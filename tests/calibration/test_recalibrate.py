@@ -140,8 +140,8 @@ def test_fading(locus):
     assert "half-life of 50 rows" in card
     assert f"{gap:.4g}" in card
     rule = new.tau_rule(1.0, 0.1)
-    assert "0.1 + gap" in rule.guarantee
-    assert f"{gap:.4g}" in " ".join(rule.assumptions)
+    assert "alpha + gap" in rule.guarantee
+    assert f"{gap:.4g}" in rule.guarantee
     assert "coverage_beta" not in rule.evidence
     # The same rows with other weights are another calibration.
     assert new.calibration_digest_ != locus.recalibrate(X, y, half_life=60).calibration_digest_

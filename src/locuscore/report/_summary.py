@@ -221,8 +221,8 @@ class Summary:
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
         for X, y, losses, *more in pilot:
-            rows = self.scorer.schema.conform(as_batch(X)[0])
-            found += list(laws.blocks(rows, y, losses, *more))
+            rows, groups = self.scorer.schema.conform(as_batch(X)[0]), more[0] if more else None
+            found += list(laws.blocks(rows, y, losses, groups))
         z = np.concatenate([block.losses for block in found] or [np.empty(0)])
         if not len(z):
             raise ValueError(NO_ROWS)
