@@ -11,6 +11,7 @@ from locuscore import (
     JointClaim,
     Scorer,
     TunedExceedance,
+    WeightedCertificate,
 )
 from locuscore._protocols import BoolArray, FloatArray
 
@@ -64,6 +65,7 @@ def rule_tau(rule: FlagRule) -> float | None:
             JointClaim(tau=tau)
             | ExceedanceCertificate(tau=tau)
             | TunedExceedance(tau=tau)
+            | WeightedCertificate(tau=tau)
             | GroupCertificate(within=ExceedanceCertificate(tau=tau))
         ):
             return tau

@@ -21,6 +21,7 @@ from locuscore import (
     JointClaim,
     MeanLossCertificate,
     TunedExceedance,
+    WeightedCertificate,
     mean_loss_p_value,
 )
 from locuscore._protocols import BoolArray, Calibration, FloatArray
@@ -132,7 +133,11 @@ def rule_claim(
             return _joint(rule, accepted, calibration, claim)
         case GroupCertificate(group=group, within=within):
             return _of_one_group(rule, group, within.eta)
-        case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
+        case (
+            ExceedanceCertificate(tau=tau, eta=eta)
+            | WeightedCertificate(tau=tau, eta=eta)  # a report's rows are of the new mix
+            | TunedExceedance(tau=tau, eta=eta)
+        ):
             return _conditional(rule, accepted, tau, eta)
         case MeanLossCertificate() as certificate:
             return _mean_loss(rule, accepted, certificate)
