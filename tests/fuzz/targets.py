@@ -92,6 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
+from locuscore.calibration import Shifted
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -235,7 +236,9 @@ OPINIONS = {
     "opinion on classes": unfitted(LogisticRegression, C=0.01),
     "opinion on sizes": lambda: None,
 }
-PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
+# With weights that were learned, from the rows themselves after a shift.
+CALIBRATIONS = {"learned weights": lambda: prediction_column(0)}
+PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS | CALIBRATIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
 EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "lightgbm", "mdn")}
@@ -272,10 +275,15 @@ def make_target(name):
         settings["loss"] = "brier"
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
+    if name in CALIBRATIONS:
+        settings["calibration"] = Shifted()
     locus = Locus(predictor, **settings)
+    more = {"target": np.sqrt(X)} if name in CALIBRATIONS else {}
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
         # Losses that follow x, so that their size is worth an opinion.
-        locus = locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y)
+        locus = (
+            locus.fit_losses(X, np.exp(X[:, 0])) if predictor is None else locus.fit(X, y, **more)
+        )
     assert (locus.signals_.opinion is not None) == (name in OPINIONS)
     scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), alphas=(0.1, 0.25))
     with tempfile.TemporaryDirectory() as folder:
