@@ -25,6 +25,7 @@ from locuscore._rules.certificate import (
     JointClaim,
     MeanLossCertificate,
     TunedExceedance,
+    WeightedCertificate,
 )
 from locuscore._rules.certify import (
     certify_threshold,
@@ -46,6 +47,7 @@ from locuscore._rules.route import (
 )
 from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
+from locuscore._rules.weighted import certify_weighted
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
@@ -78,12 +80,14 @@ __all__ = [
     "Score",
     "Scorer",
     "TunedExceedance",
+    "WeightedCertificate",
     "certify_clusters",
     "certify_groups",
     "certify_mean_loss",
     "certify_threshold",
     "certify_threshold_holm",
     "certify_threshold_paper",
+    "certify_weighted",
     "collected_unseen",
     "conformal_rank",
     "cost",

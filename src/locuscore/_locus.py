@@ -28,6 +28,7 @@ from locuscore._protocols import (
     Part,
     Rows,
 )
+from locuscore._row_rules import MOST_REFERENCE_ROWS
 from locuscore._row_time import RowTime
 from locuscore._shared.checks import (
     check_loss_size,
@@ -45,8 +46,6 @@ from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
 
 make_forks_safe()  # whoever fits or scores may fork afterwards
-
-MOST_REFERENCE_ROWS = 1_000
 
 
 class Locus(RowTime, BaseEstimator):

@@ -172,11 +172,11 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """Weights of the rows of D2 in their order, the largest that is possible, and D1's mean."""
+    """Weights of the rows of D2 in their order, of D1's, and the largest that is possible."""
 
     weights: FloatArray
+    of_fit: FloatArray | None
     largest: float
-    mean: float | None
 
 
 class CalibrationChoice(Protocol):

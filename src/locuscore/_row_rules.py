@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
-from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows, RowWeights
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
 from locuscore._rules.certify import certify_threshold
 from locuscore._rules.certify_clusters import certify_clusters
@@ -29,14 +29,18 @@ from locuscore._rules.groups import certify_groups
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, made_with, tau_rule, with_rows_of_fit
 from locuscore._rules.thresholds import ties_heavily
+from locuscore._rules.weighted import certify_weighted
 from locuscore._shared.checks import check_same_order, one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
 from locuscore._shared.labels import read_labels
+
+MOST_REFERENCE_ROWS = 1_000
 
 
 class RowRules(RowScores):
     """The methods of `Locus` that make rules and apply them."""
 
+    fit_signals_: FloatArray
     calibration_signals_: FloatArray
     calibration_losses_: FloatArray
     calibration_inputs_: Rows
@@ -90,6 +94,11 @@ class RowRules(RowScores):
         Without fresh rows and without `reference`, the tails of `reference_signals_` are the
         reference if more than a twentieth of them are equal; they too are functions of D1 alone.
 
+        If new rows come from another mix than those of `fit` (`calibration.Shifted`), D2 certifies
+        by known weights, see `certify_weighted`; learned weights certify nothing. Rows X, y are
+        new rows in this respect too: they must be drawn from the target, and are not weighted. For
+        labelled rows like those of `fit`, call `certify_weighted` with their weights.
+
         Rows X, y that are clearly those of `fit` are refused. With `allow_rows_used_in_fit` they
         give a heuristic rule, since they prove nothing. `groups` and `weights` go with X, as in
         `loss_bound`.
@@ -110,11 +119,17 @@ class RowRules(RowScores):
             values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
         elif not hasattr(self, "calibration_losses_"):
             raise ValueError(self._no_rows())
+        elif self.calibration_.no_certificate is not None:
+            raise ValueError(self.calibration_.no_certificate)
         else:
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
             check_reference(self.used_rows_, self.schema_, reference)
             clusters = self.calibration_clusters_
+            if self.calibration_.row_weights is not None:
+                if starts is not None:
+                    raise ValueError("starts are for rows that count alike; leave them out.")
+                return self._certify_weighted(chosen, tau, eta, delta, values, other)
             if other is None and hasattr(self, "reference_signals_"):
                 known = chosen.before_calibration(model, self.reference_signals_)
                 other = known if clusters is not None or ties_heavily(known) else None
@@ -130,6 +145,36 @@ class RowRules(RowScores):
         found = reuse.verdict
         check_fresh(found, allow_rows_used_in_fit)
         return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
+
+    def _certify_weighted(
+        self,
+        score: Score,
+        tau: float,
+        eta: float,
+        delta: float,
+        values: FloatArray,
+        reference: FloatArray | None,
+    ) -> FlagRule:
+        """Certify on D2 by its weights; thresholds are scores of D1, unless they are given."""
+        by = cast(RowWeights, self.calibration_.row_weights)
+        weights = None
+        if reference is None and by.of_fit is not None:
+            n = len(self.fit_signals_)
+            some = np.linspace(0, n - 1, min(n, MOST_REFERENCE_ROWS)).astype(np.int64)
+            S, weights = self.fit_signals_[some], by.of_fit[some]
+            reference = score.before_calibration(self.loss_model_, S)
+        return certify_weighted(
+            values,
+            self.calibration_losses_,
+            by.weights,
+            tau,
+            eta,
+            delta,
+            of=score,
+            largest_weight=by.largest,
+            reference=reference,
+            reference_weights=weights,
+        )
 
     def certify_groups(
         self,

@@ -92,7 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
-from locuscore.calibration import ByGroup, ClusterRows
+from locuscore.calibration import ByGroup, ClusterRows, Shifted
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -244,6 +244,8 @@ CALIBRATIONS = {
     "by overlapping groups": (lambda: ByGroup(["kind", "town"]), {}),
     "clusters": (lambda: None, {"clusters": np.arange(N_FIT) // 3}),
     "rows of clusters": (lambda: ClusterRows(4), {"clusters": np.arange(N_FIT) // 4}),
+    # Weights that were learned, from the rows themselves after a shift.
+    "learned weights": (Shifted, {"target": lambda X: X.assign(size=np.sqrt(X["size"]))}),
 }
 PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
@@ -286,6 +288,7 @@ def make_target(name):
         predictor.fit(X, y)
     made, more = CALIBRATIONS.get(name, (lambda: None, {}))
     settings["calibration"] = made()
+    more = {key: value(X) if callable(value) else value for key, value in more.items()}
     locus = Locus(predictor, **settings)
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter
         # Losses that follow x, so that their size is worth an opinion.

@@ -18,10 +18,10 @@ whole = st.integers(0, 9)
 decimals = st.integers(1, 999).map(lambda p: Fraction(p, 1000))
 
 
-def made(tails, weights, **more):
+def made(tails, weights):
     """A calibration from rows in any order."""
     part = Part(np.empty((len(tails), 1)), np.arange(len(tails)), np.empty((0, 1)), np.array(tails))
-    return WeightedCalibration.of(part, np.array(weights, dtype=float), None, None, None, **more)
+    return WeightedCalibration.of(part, np.array(weights, dtype=float), None, None)
 
 
 def slow_share(tails, weights, survival, weight):

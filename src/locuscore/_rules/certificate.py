@@ -129,6 +129,32 @@ class ClusterCertificate(Certificate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WeightedCertificate(Certificate):
+    """``P(Z > tau | accepted) <= eta`` among new rows of another mix, which fails with delta.
+
+    `effective_rows` is the number of rows of equal weight that the certifying rows are worth.
+    `acceptance` and `exceedance` are weighted, so they are estimates for new rows. Then what the
+    certified threshold accepts; or what was seen at the first threshold.
+    """
+
+    n_rows: int | None = None
+    tau: float
+    eta: float
+    delta: float
+    largest_weight: float
+    effective_rows: float | None = None
+    thresholds: str | None = None
+    n_accepted: int | None = None
+    acceptance: float | None = None
+    exceedance: float | None = None
+    p_value: float | None = None
+    start_n: int | None = None
+    start_exceedance: float | None = None
+    start_p_value: float | None = None
+    accepted_rows_needed_without_a_bad_one: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TunedExceedance(Certificate):
     """A heuristic: `exceedance` among the accepted rows came closest to eta."""
 
@@ -165,6 +191,7 @@ class OtherEvidence(Certificate):
 KINDS: tuple[type[Any], ...] = (
     JointClaim,
     ExceedanceCertificate,
+    WeightedCertificate,
     ClusterCertificate,
     TunedExceedance,
     MeanLossCertificate,

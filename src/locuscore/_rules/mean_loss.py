@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from locuscore._laws.scores import Score
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 from locuscore._rules.betting import (
     Games,
     generator_seeded_by,
@@ -117,16 +117,16 @@ def certify_mean_loss(
     if not check_count(n_thresholds, "n_thresholds") <= MOST_THRESHOLDS:
         raise ValueError(f"n_thresholds must be from 1 to {MOST_THRESHOLDS}; got {n_thresholds!r}.")
     given = len(s)
-    s, x, known = _testing_rows(s, x, reference)
-    source = f"the scores of {len(known)} reference rows"
     if reference is None:
+        aside, testing = set_aside(s, x)
+        s, x, known = s[testing], x[testing], s[aside]
         source = f"the scores of {len(known)} of the {given} rows, set aside and not tested on"
+    else:
+        (known,) = check_scores(reference=reference)
+        source = f"the scores of {len(known)} reference rows"
     needed = rows_without_loss(m, delta)
     grid = quantile_thresholds(known, n_thresholds, _start(needed / max(len(s), 1)))
-    table = _tests(s, x, grid, m)
-    # One start at level delta: thresholds pass in order, so their number says which is the last.
-    p = table["p_value"]
-    n_passed = first_failure(lambda rows, level: p[rows] <= level, len(p), 0, delta)
+    table, n_passed = tested_in_order(s, x, grid, m, delta)
     table["mean_loss"] = low + table["mean_loss"] * (high - low)
     first = x[is_accepted(s, grid[0])] if len(grid) else x[:0]
     spread = float(first.std()) * (high - low) if len(first) else 0.0
@@ -172,20 +172,15 @@ def _outcome(
     )
 
 
-def _testing_rows(
-    score: FloatArray, x: FloatArray, reference: ArrayLike | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores and losses of the rows that test; the scores for the grid."""
-    if reference is not None:
-        (known,) = check_scores(reference=reference)
-        return score, x, known
+def set_aside(score: FloatArray, x: FloatArray) -> tuple[IntArray, IntArray]:
+    """Positions of a random fifth of the rows, to place thresholds by, and of the others."""
     # In an order of their own first, so that the split does not depend on the order given; rows
     # that are equal in both are interchangeable.
     ascending = np.lexsort((x, score))
     order = ascending[generator_seeded_by(score[ascending], x[ascending]).permutation(len(score))]
     # A random part: given which rows are set aside, the others are still a sample of the same law.
     aside, testing = np.split(order, [math.ceil(GRID_SHARE * len(score))])
-    return score[testing], x[testing], score[aside]
+    return aside, testing
 
 
 def _why_none_passed(
@@ -243,17 +238,25 @@ def quantile_thresholds(reference: FloatArray, n_thresholds: int, share: float) 
     return np.unique(finite[np.maximum(ranks, 1) - 1])
 
 
-def _tests(s: FloatArray, x: FloatArray, grid: FloatArray, m: float) -> dict[str, FloatArray]:
-    """Number accepted, mean loss (0 to 1) and p-value at each threshold."""
-    # At a threshold fixed without these rows, the accepted losses are independent draws of the
-    # law of the loss given acceptance, whose mean is tested.
+def tested_in_order(
+    s: FloatArray, x: FloatArray, grid: FloatArray, m: float, delta: float
+) -> tuple[dict[str, FloatArray], int]:
+    """Number accepted, mean of x and p-value of "above m" by threshold; how many passed in order.
+
+    The x of all rows lie from 0 to 1, and thresholds were fixed without these rows.
+    """
+    # At such a threshold, the accepted x are independent draws of the law of x given acceptance,
+    # whose mean is tested.
     parts = [x[is_accepted(s, threshold)] for threshold in grid]
-    return {
+    p = p_values(Games.of(parts), m)
+    table = {
         "threshold": grid,
         "n_accepted": np.array([float(len(part)) for part in parts]),
         "mean_loss": np.array([part.mean() if len(part) else np.nan for part in parts]),
-        "p_value": p_values(Games.of(parts), m),
+        "p_value": p,
     }
+    # One start at level delta: thresholds pass in order, so their number says which is the last.
+    return table, first_failure(lambda rows, level: p[rows] <= level, len(p), 0, delta)
 
 
 def _support(support: tuple[float, float]) -> tuple[float, float]:

@@ -59,7 +59,7 @@ class Shifted:
     >>> more_large = Shifted(lambda X: X[:, 0])  # new rows have the density 2 x
     >>> locus = Locus(lambda X: 0 * X[:, 0], calibration=more_large, random_state=0).fit(X, y)
     >>> print(f"{locus.calibration_.effective_size:.0f} of {locus.calibration_.n}")
-    375 of 500
+    379 of 499
     """
 
     weights: Any = None
@@ -97,13 +97,13 @@ class Shifted:
         if self.weights is None:
             ratio = learn_ratio(fit.X, self._target(fit.X, target), seed)
             reader: Reader | None = ratio
-            weights, mean = check_weights(ratio(cal.X), n_rows(cal.X), None), None
+            weights, of_fit = check_weights(ratio(cal.X), n_rows(cal.X), None), None
         else:
             reader = self._reader
             weights = self._known(cal.X, cal.positions)
-            mean = float(np.mean(self._known(fit.X, fit.positions)))
+            of_fit = self._known(fit.X, fit.positions)
         largest = None if self.largest_weight is None else float(self.largest_weight)
-        found = WeightedCalibration.of(cal, weights, reader, largest, mean)
+        found = WeightedCalibration.of(cal, weights, reader, largest, of_fit)
         if found.effective_size < FEW_ROWS:
             warnings.warn(
                 f"the weights leave the {found.n} calibration rows with the worth of "

@@ -87,9 +87,9 @@ class WeightedCalibration(BaseCalibration):
         weights: FloatArray,
         reader: Reader | None,
         largest: float | None,
-        mean: float | None,
+        of_fit: FloatArray | None = None,
     ) -> Self:
-        """Calibrate on rows of these weights; `mean` is that of the weights of D1."""
+        """Calibrate on rows of these weights; `of_fit` are those of D1."""
         if cal.tails is None:
             raise ValueError("rows without tails cannot calibrate.")
         if not np.any(weights):
@@ -98,7 +98,7 @@ class WeightedCalibration(BaseCalibration):
                 f"rows can stand for a new one; {MEANING}."
             )
         order = np.argsort(cal.tails, kind="stable")
-        known = None if largest is None else RowWeights(weights, largest, mean)
+        known = None if largest is None else RowWeights(weights, of_fit, largest)
         return cls(cal.tails[order], weights[order], reader, reader is None, largest, known)
 
     def to_parts(self) -> dict[str, Any]:
@@ -289,8 +289,8 @@ class WeightedCalibration(BaseCalibration):
             )
         told = cal.given if self.reader is None else self.reader(cal.X)
         weights = check_weights(told, n, self.largest_weight)
-        mean = None if self.row_weights is None else self.row_weights.mean
-        return self.of(cal, weights, self.reader, self.largest_weight, mean)
+        of_fit = None if self.row_weights is None else self.row_weights.of_fit
+        return self.of(cal, weights, self.reader, self.largest_weight, of_fit)
 
 
 def check_weights(

@@ -13,6 +13,7 @@ from locuscore import (
     JointClaim,
     Scorer,
     TunedExceedance,
+    WeightedCertificate,
 )
 from locuscore._protocols import BoolArray, FloatArray
 
@@ -71,6 +72,7 @@ def rule_tau(rule: FlagRule | GroupRule) -> float | None:
             | ExceedanceCertificate(tau=tau)
             | ClusterCertificate(tau=tau)
             | TunedExceedance(tau=tau)
+            | WeightedCertificate(tau=tau)
             | GroupCertificate(within=ExceedanceCertificate(tau=tau))
         ):
             return tau

@@ -22,6 +22,7 @@ from locuscore import (
     JointClaim,
     MeanLossCertificate,
     TunedExceedance,
+    WeightedCertificate,
     mean_loss_p_value,
 )
 from locuscore._protocols import BoolArray, Calibration, FloatArray
@@ -142,7 +143,11 @@ def rule_claim(  # noqa: PLR0911 - one for each kind of claim
         case ClusterCertificate(tau=tau, eta=eta):
             about = f"share of the accepted rows of a cluster with a loss above {tau:g}"
             return Claim("conditional", about, rule.standing, eta, None, accepted.n, BY_CLUSTERS)
-        case ExceedanceCertificate(tau=tau, eta=eta) | TunedExceedance(tau=tau, eta=eta):
+        case (
+            ExceedanceCertificate(tau=tau, eta=eta)
+            | WeightedCertificate(tau=tau, eta=eta)  # a report's rows are of the new mix
+            | TunedExceedance(tau=tau, eta=eta)
+        ):
             return conditional_claim(rule, accepted, tau, eta)
         case MeanLossCertificate() as certificate:
             return _mean_loss(rule, accepted, certificate)
