@@ -197,6 +197,18 @@ def test_a_second_fit_leaves_nothing_of_the_first(rng):
     assert len(locus.tails_) == len(locus.calibration_rows_) < 80
 
 
+def test_other_rows_can_calibrate_and_certify_afterwards():
+    """For them all rows of fit are D1, so Theorem 1 holds with the cross-fitted law."""
+    X, y = rows(80)
+    locus = quick(engine=FirstSignalNormal(), calibration=CrossFit(4)).fit(X, y)
+    new = locus.recalibrate(*rows(120, seed=1))
+    assert "Theorem 1" in new.calibration_.sentence([0.1])
+    z = np.sort(new.calibration_losses_)
+    covered = new.loss_bound(rows(120, seed=1)[0], 0.1) >= new.calibration_losses_
+    assert covered.sum() >= 109  # contract 11: the rank of 120 rows
+    assert new.certify(float(z[-5]), 0.3, 0.2).standing == "certificate"
+
+
 def test_the_predictor_is_asked_once():
     asked = []
 

@@ -45,7 +45,9 @@ class CrossFit:
     alpha. Measured coverage is usually near ``1 - alpha``.
 
     It suits few rows, where a split leaves too little for either part. Fitting takes k times as
-    long, and so does scoring, with a sort of n numbers per row on top.
+    long. Scoring inverts the k laws of a row at n levels in all: 8 times as long as after a split
+    for a `Forest` and n = 500, and about 10 ms per row for engines whose laws are inverted by a
+    search (`Bagged`, `Ensemble`).
 
     Parameters
     ----------
