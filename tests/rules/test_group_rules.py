@@ -180,6 +180,11 @@ def test_groups_that_only_the_caller_knows(rule, locus, fresh):
     expected = Scorer(locus, rule)(X)["flag"].tolist()
     assert Scorer(locus, told)(X, groups=X[:, 2])["flag"].tolist() == expected
     assert (~locus.accepts(X, told, groups=list(X[:, 2]))).tolist() == expected
+    some = X.copy()
+    some[:2, 0] = np.inf
+    again, is_bad = Scorer(locus, told).tolerate(some, groups=X[:, 2])
+    assert is_bad.tolist() == [True, True] + [False] * 1_998
+    assert again["flag"].tolist() == [True, True, *expected[2:]]
     with raises(ValueError, "groups=", "one label per row", "by="):
         Scorer(locus, told)(X)
     with raises(ValueError, "one label per row"):
