@@ -202,8 +202,8 @@ class RowRules(RowScores):
         by
             The name of the column that holds a row's group, or its position in an array; the rule
             reads the groups of new rows from it. Or a function of X, or an array with one label per
-            row of X (without X, per row given to `fit`); groups of new rows are then passed as
-            ``groups=``.
+            row of X (without X, per row given to `fit` or `recalibrate`); groups of new rows are
+            then passed as ``groups=``.
         tau, eta, delta, X, y, of, allow_rows_used_in_fit, groups, weights
             As in `certify`.
         pool
@@ -251,11 +251,16 @@ class RowRules(RowScores):
         return groups_with_rows_of_fit(rule, found.n_found, found.n, were_used=were_used)
 
     def _calibration_labels(self, by: Any) -> Any:
-        """Groups of the rows of D2, by a column, a function, or the labels of all rows of `fit`."""
+        """Groups of the rows of D2, by a column, a function, or the labels of all rows of `fit`.
+
+        After `recalibrate`, of all rows that were given to it.
+        """
         if isinstance(by, str | Integral) or callable(by):
             return _labels(by, self.calibration_inputs_)
-        labels = read_labels(by, len(self.fit_rows_) + len(self.calibration_rows_), "by")
-        return [labels[i] for i in self.calibration_rows_]
+        rows, used = self.calibration_rows_, self.fit_rows_
+        is_of_fit = not np.isin(rows, used).any()
+        labels = read_labels(by, len(rows) + (len(used) if is_of_fit else 0), "by")
+        return [labels[i] for i in rows]
 
     def _check_clusters(self, X: Rows | None, clusters: ArrayLike | None) -> None:
         """Raise unless fresh rows have clusters where the rows of `fit` had, and D2 its own."""

@@ -35,6 +35,7 @@ from locuscore._rules.group_rule import (
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError, LocusWarning, check_alpha
 from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
+from locuscore._shared.labels import read_labels
 
 Role = Literal["prediction", "bound", "score", "flag"]
 
@@ -298,12 +299,15 @@ class Scorer:
             raise
         return columns_like(given, columns, one_batch=one_batch)
 
-    def tolerate(self, batch: Any) -> tuple[Any, BoolArray]:
+    def tolerate(
+        self, batch: Any, *, groups: Any = None, weights: Any = None
+    ) -> tuple[Any, BoolArray]:
         """Score a batch in which some rows may be bad, and flag these instead of raising.
 
         A row is bad if the loss model cannot use it: a number in it is infinite, or the prediction
         is NaN or infinite. It then has no prediction, infinite bounds and an infinite score, and is
-        flagged. Errors raised by the predictor itself are still raised.
+        flagged. Errors raised by the predictor itself are still raised. `groups` and `weights` are
+        those of calling the scorer.
 
         Returns
         -------
@@ -312,20 +316,31 @@ class Scorer:
         """
         given, one_batch = as_batch(batch)
         X = self.schema.conform(given)
-        blocks = list(row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE)) or [slice(0, 0)]
-        found = [self._tolerated(take_rows(X, rows)) for rows in blocks]
+        n, told = n_rows(X), {}
+        for name, value in (("groups", groups), ("weights", weights)):
+            if value is not None:  # labels may be of any type, so no array of one type
+                told[name] = np.fromiter(read_labels(value, n, name), dtype=object, count=n)
+        blocks = list(row_blocks(n, X.shape[1], MOST_ROWS_AT_ONCE)) or [slice(0, 0)]
+        found = [
+            self._tolerated(take_rows(X, rows), {name: part[rows] for name, part in told.items()})
+            for rows in blocks
+        ]
         is_bad = np.concatenate([bad for _, bad in found])
         columns = {
             name: np.concatenate([part[name] for part, _ in found]) for name in self.column_names
         }
         return columns_like(given, columns, one_batch=one_batch), is_bad
 
-    def _tolerated(self, X: Rows) -> tuple[dict[str, np.ndarray], BoolArray]:
+    def _tolerated(
+        self, X: Rows, told: dict[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], BoolArray]:
         is_bad = np.zeros(n_rows(X), dtype=bool)
         while True:
             good = np.flatnonzero(~is_bad)
             try:
-                known = self._columns(X if len(good) == len(is_bad) else take_rows(X, good))
+                parts = {name: part[good] for name, part in told.items()}
+                rows = X if len(good) == len(is_bad) else take_rows(X, good)
+                known = self._columns(rows, **parts)
                 break
             except BadRowsError as error:
                 is_bad[good[error.rows]] = True

@@ -119,6 +119,14 @@ def test_locus_certifies_on_the_calibration_rows(rule, locus):
     assert pooled[1.0] is pooled[2.0]
 
 
+def test_after_recalibration_the_rows_given_to_it_certify(locus):
+    X, y = labelled(700, np.random.default_rng(2))
+    again = locus.recalibrate(X, y)
+    rule = again.certify_groups(2, TAU, ETA, DELTA)
+    assert sum(part.certificate.within.n_rows for part in rule.values()) == 700
+    assert dict(again.certify_groups(X[:, 2], TAU, ETA, DELTA)) == dict(rule)
+
+
 def test_thresholds_of_tied_tails_come_from_d1(rng):
     X = rng.integers(0, 2, size=(3_000, 2)).astype(float)
     y = (rng.uniform(size=3_000) < np.where(X[:, 0] == 0, 0.001, 0.4)).astype(float)
@@ -135,7 +143,8 @@ def test_locus_certifies_any_score_on_fresh_rows(locus, fresh):
     by_hand = certify_groups(
         locus.loss_bound(X, 0.1), locus.losses(X, y), X[:, 2], TAU, ETA, DELTA, of=score, by=2
     )
-    assert rule == by_hand
+    assert [part.threshold for part in rule.values()] == [r.threshold for r in by_hand.values()]
+    assert rule.guarantee == by_hand.guarantee
     assert locus.accepts(X, rule).tolist() == slow(rule, locus.loss_bound(X, 0.1), X[:, 2])
     with raises(ValueError, "calibration rows", "certify"):
         locus.certify_groups(2, TAU, ETA, DELTA, of=score)
@@ -171,6 +180,11 @@ def test_groups_that_only_the_caller_knows(rule, locus, fresh):
     expected = Scorer(locus, rule)(X)["flag"].tolist()
     assert Scorer(locus, told)(X, groups=X[:, 2])["flag"].tolist() == expected
     assert (~locus.accepts(X, told, groups=list(X[:, 2]))).tolist() == expected
+    some = X.copy()
+    some[:2, 0] = np.inf
+    again, is_bad = Scorer(locus, told).tolerate(some, groups=X[:, 2])
+    assert is_bad.tolist() == [True, True] + [False] * 1_998
+    assert again["flag"].tolist() == [True, True, *expected[2:]]
     with raises(ValueError, "groups=", "one label per row", "by="):
         Scorer(locus, told)(X)
     with raises(ValueError, "one label per row"):
