@@ -142,8 +142,10 @@ def test_tails_of_zero_and_many_ties(rng):
     levels = solved_levels(codes, tails, EVERY)
     assert np.isfinite(levels).all()
     assert (np.diff(levels, axis=1) >= 0).all()
-    # Levels are between those of the tails only, up to what covers ties.
-    assert levels[:, -1].max() <= 1.0
+    assert levels.max() <= 1.0
+    one = solved_levels(np.zeros((200, 1), dtype=int), tails, np.zeros((1, 1), dtype=int))[0]
+    expected = [calibrated_level(tails, float(alpha)) for alpha in ALPHAS]
+    assert_close(one, expected, rtol=2e-9)  # zero where the tail is
 
 
 # The calibration

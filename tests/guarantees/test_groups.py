@@ -178,7 +178,7 @@ def test_a_fit_without_the_new_row_breaks_the_sum(rng):
 
 def test_coverage_in_every_overlapping_group(rng):
     """By exact tests, with one new row for each draw of the calibration rows."""
-    repeats, n, alpha = 800, 59, 0.2
+    repeats, n, alpha = 600, 39, 0.2
     outcomes = {"exact": [], "marginal": []}
     rows = []
     for _ in range(repeats):

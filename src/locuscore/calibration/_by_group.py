@@ -259,9 +259,10 @@ class GroupCalibration(BaseCalibration):
         found = [f"{self.groups.shown(code)} ({self.sizes[code]})" for code in small]
         of = f"{len(small)} of {len(self.groups.names) + (self.groups.n_pooled > 0)} groups"
         return (
-            f"{of} by {self.labels.name(0)} have too few calibration rows for alpha = {alpha:g}, "
-            f"so {bounds_are(top)} there: {shown_list(found)}. At least {needed} are needed in a "
-            "group; ByGroup(by, pool_below=...) lets small groups share a pool."
+            f"there are too few calibration rows for alpha = {alpha:g} in {of} by "
+            f"{self.labels.name(0)}, so {bounds_are(top)} there: {shown_list(found)}. At least "
+            f"{needed} are needed in a group; ByGroup(by, pool_below=...) lets small groups share "
+            "a pool."
         )
 
     def sentence(self, alphas: Sequence[float]) -> str:

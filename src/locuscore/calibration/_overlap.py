@@ -24,7 +24,7 @@ from locuscore.calibration._sorted_blocks import SortedBlocks
 MOST_SETS = 1_000
 # In thousandths: every one up to 0.05, every fifth up to 0.3, then every tenth.
 ALPHAS = np.r_[1:51, 55:301:5, 310:1000:10] / 1_000
-ROUNDING = 1e-9  # relative; a level lower by so much covers what ties with it
+ROUNDING = 1e-9  # relative: a level lower by so much covers what ties, whatever was rounded
 SMALLEST_TAIL = 1e-300
 ARRAYS = ("sizes", "sets", "alphas", "levels")
 
@@ -57,6 +57,7 @@ def solved_levels(codes: IntArray, tails: FloatArray, sets: IntArray) -> FloatAr
     vectors, new = _one_hot(types, widths), _one_hot(sets, widths)
     found = cutoffs(vectors, which.ravel(), scores, new, ALPHAS[::-1])
     levels = np.minimum(np.exp(-found) * (1.0 - ROUNDING), 1.0)
+    levels[levels <= SMALLEST_TAIL] = 0.0  # a tail of zero is covered by no other level
     return np.ascontiguousarray(np.minimum.accumulate(levels, axis=1)[:, ::-1])
 
 
@@ -206,9 +207,9 @@ class OverlapCalibration(BaseCalibration):
         if not found:
             return None
         return (
-            f"{len(found)} groups, or sets of groups, have too few calibration rows for alpha = "
-            f"{alpha:g}, so {bounds_are(top)} there: {shown_list(found)}. At least {needed} are "
-            "needed in a group, and more where groups share most of their rows; "
+            f"there are too few calibration rows for alpha = {alpha:g} in {len(found)} groups or "
+            f"sets of groups, so {bounds_are(top)} there: {shown_list(found)}. At least {needed} "
+            "are needed in a group, and more where groups share most of their rows; "
             "ByGroup(by, pool_below=...) lets small groups share a pool."
         )
 

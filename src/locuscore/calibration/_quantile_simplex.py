@@ -32,7 +32,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 BEFORE_ONE = 1e-6  # S is read at t = 1 - BEFORE_ONE: P(miss) <= alpha / t whatever happens between
 CLOSE = 1e-9
-SHIFT = 1e-10  # scores of different types do not tie, so that no step of the simplex is void
+SHIFT = 1e-12  # scores of different types do not tie, so that no step of the simplex is void
 MOST_STEPS = 50  # for each score
 AT_ONCE = 100  # new rows, so that arrays stay in the cache
 
