@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from locuscore._inputs.cluster_hints import warn_of_clusters
 from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
 from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
@@ -266,6 +267,8 @@ class Locus(RowTime, BaseEstimator):
         self.calibration_inputs_ = on_cal.X
         self.calibration_clusters_ = c_cal
         tails = model.tails(self.calibration_signals_, z_cal)
+        if plan.clusters is None:
+            warn_of_clusters(outputs.X, self.calibration_rows_, tails)
         fit, cal = (
             Part(part.X, rows, S, clusters=codes)
             for part, rows, S, codes in (

@@ -7,7 +7,7 @@ from helpers import assert_close
 from locuscore import certify_mean_loss, mean_loss_bound, mean_loss_p_value
 from locuscore._laws.scores import Score
 from locuscore._rules.betting import SHARE, TOP, Games, rejected
-from locuscore._rules.mean_loss import _start, _thresholds
+from locuscore._rules.mean_loss import _start, quantile_thresholds
 from locuscore._rules.rule import FlagRule
 
 
@@ -222,7 +222,7 @@ def test_the_start_is_neither_too_small_nor_at_the_bottom():
     assert _start(0.1) == 0.4
     assert _start(0.3) == 0.6
     assert _start(3.0) == 1.0
-    assert _thresholds(np.arange(100.0), 3, 0.5).tolist() == [49.0, 74.0, 99.0]
+    assert quantile_thresholds(np.arange(100.0), 3, 0.5).tolist() == [49.0, 74.0, 99.0]
 
 
 @pytest.mark.parametrize(
