@@ -8,6 +8,7 @@ import pytest
 from helpers import assert_close, warns
 from locuscore import Locus, LocusWarning
 from locuscore._inputs.cluster_hints import intraclass_correlation
+from locuscore.calibration import ByGroup
 from locuscore.engines import Forest
 
 pytestmark = pytest.mark.extra
@@ -24,11 +25,11 @@ def made(kind, columns):
     return getattr(import_module(kind), KINDS[kind])(columns)
 
 
-def fit(frame, y, **settings):
+def fit(frame, y, calibration=None, **settings):
     engine = Forest(n_trees=5, min_samples_leaf=10)
     locus = Locus(
         lambda X: np.zeros(N_CLUSTERS * SIZE), engine=engine, signals=lambda X: x_of(X)[:, None],
-        random_state=0,
+        calibration=calibration, random_state=0,
     )  # fmt: skip
     return locus.fit(frame, y, **settings)
 
@@ -51,6 +52,7 @@ def test_alike_rows_of_an_id_are_noticed(kind, rng):
     with warns(LocusWarning, "customer_id", "60 values", "clusters="):
         fit(frame, y)
     fit(frame, y, clusters=code)  # now they are told
+    fit(frame, y, calibration=ByGroup("customer_id"))  # new rows have the same values
 
 
 @pytest.mark.parametrize("kind", KINDS)
