@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from locuscore._inputs.cluster_hints import warn_of_clusters
 from locuscore._inputs.losses import Loss, resolve_loss, resolve_support
 from locuscore._inputs.opinion import Labelled
 from locuscore._inputs.outputs import Outputs, realised_losses
@@ -41,7 +42,7 @@ from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.labels import label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
-from locuscore.calibration._marginal import resolve_calibration
+from locuscore.calibration._marginal import Marginal, resolve_calibration
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
 
@@ -265,6 +266,8 @@ class Locus(RowTime, BaseEstimator):
         self.calibration_inputs_ = on_cal.X
         self.calibration_clusters_ = c_cal
         tails = model.tails(self.calibration_signals_, z_cal)
+        if plan.clusters is None and isinstance(plan.choice, Marginal):
+            warn_of_clusters(outputs.X, self.calibration_rows_, tails)
         fit, cal = (
             Part(part.X, rows, S, clusters=codes)
             for part, rows, S, codes in (

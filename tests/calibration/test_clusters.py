@@ -278,6 +278,7 @@ def test_bad_rows_of_clusters(rng):
 # Archives
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("choice", [None, ClusterRows(10)])
 def test_round_trips(choice, rng, path):
     X, y, label = labelled(rng)
@@ -325,6 +326,7 @@ def test_no_tails_are_refused():
         ClusterCalibration.from_parts({"tails": [0.2, 0.1], "clusters": np.array([0, 1])})
 
 
+@pytest.mark.extra
 def test_a_forged_archive_is_refused(rng, path):
     X, y, label = labelled(rng)
     fitted = Locus(first_column, **SMALL).fit(X, y, clusters=label)

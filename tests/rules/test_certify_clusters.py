@@ -45,13 +45,14 @@ def slow_p_value(score, losses, label, threshold):
 def test_p_values_are_the_formula(rng):
     score, losses, label = labelled(rng)
     rule = certify_clusters(score, losses, label, TAU, ETA, DELTA, reference=[0.3, 0.5, 0.7, 0.9])
-    table = rule.to_frame()
-    for at in table.itertuples():
-        assert_close(at.p_value, slow_p_value(score, losses, label, at.threshold), rtol=2e-3)
-        accepted = score <= at.threshold
-        assert at.n_accepted == accepted.sum()
-        assert at.n_bad == (accepted & (losses > TAU)).sum()
-        assert at.n_clusters == len(set(label[accepted]))
+    for row in zip(*rule.table.values(), strict=True):
+        at = dict(zip(rule.table, row, strict=True))
+        p = slow_p_value(score, losses, label, at["threshold"])
+        assert_close(at["p_value"], p, rtol=2e-3)
+        accepted = score <= at["threshold"]
+        assert at["n_accepted"] == accepted.sum()
+        assert at["n_bad"] == (accepted & (losses > TAU)).sum()
+        assert at["n_clusters"] == len(set(label[accepted]))
     shares = [np.mean(score[label == name] <= rule.threshold) for name in sorted(set(label))]
     assert_close(rule.evidence["acceptance"], np.mean(shares), rtol=1e-12)
 
@@ -59,9 +60,8 @@ def test_p_values_are_the_formula(rng):
 def test_the_largest_before_the_first_failure(rng):
     score, losses, label = labelled(rng)
     rule = certify_clusters(score, losses, label, TAU, ETA, DELTA, reference=np.linspace(0, 1, 200))
-    table = rule.to_frame()
-    failed = np.flatnonzero(table["p_value"] > DELTA)
-    assert rule.threshold == table["threshold"][failed[0] - 1]
+    failed = np.flatnonzero(np.array(rule.table["p_value"]) > DELTA)
+    assert rule.threshold == rule.table["threshold"][failed[0] - 1]
     assert rule.certificate.p_value <= DELTA
     assert rule.certificate.n_clusters == 80
     low = certify_clusters(

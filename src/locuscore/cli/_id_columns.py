@@ -1,7 +1,6 @@
 """Columns that a loss model should not learn from: ids and times."""
 
 import math
-import re
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -12,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from locuscore import LocusWarning
+from locuscore._shared.id_names import ID_NAME
 
 FEWEST_ROWS = 20
 CHANCE = 1e-6  # probability that random numbers have no tie, below which they count as ids
 ID_SHARE = 0.9  # share of distinct values from which a column named like an id counts as one
-ID_NAME = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid))|.*[a-z]I[dD]")
 # Such as 2024-05-31, 20240531T000000, 31.5.2024 12:00 or 5/31/24, kept as text.
 DATE = r"^\s*(\d{4}([-/.]\d{1,2}[-/.]|\d{2})\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ,].*)?$"
 TIMES = "holds times: new rows mostly come later than all that the loss model has seen."
