@@ -127,7 +127,11 @@ class FadingCalibration(BaseCalibration):
     def rule_facts(self, alpha: float) -> dict[str, Any]:
         """No rank and no law of coverage, but a gap."""
         number = self.gap()
-        known = "" if number is None else f", at most {number:.4g} for the next row"
+        known = (
+            ""
+            if number is None
+            else f", at most {number:.4g} for the next row if rows drift as declared"
+        )
         return {"gap": f"{HOW_LARGE}{known}"}
 
     def sentence(self, alphas: Sequence[float]) -> str:
