@@ -25,21 +25,20 @@ def same_bounds(locus: Any, alpha: float = 0.1) -> Policy:
 
 
 def recalibrated_bounds(
-    locus: Any, alpha: float = 0.1, *, window: int | None = None, half_life: float | None = None
+    locus: Any, alpha: float = 0.1, *, window: int, half_life: float | None = None
 ) -> Policy:
-    """For `rolling_origin`: recalibrate for each batch on the newest `window` rows, None for all.
+    """For `rolling_origin`: recalibrate for each batch on the newest `window` rows.
 
-    `half_life` is that of `Locus.recalibrate`. Until `window` labels are known, the bounds are
-    those of the `Locus` itself.
+    `half_life` is that of `Locus.recalibrate`. Until so many labels are known, the bounds are those
+    of the `Locus` itself.
     """
-    least = 1 if window is None else check_count(window, "window")
+    n = check_count(window, "window")
+    fading = {} if half_life is None else {"half_life": half_life, "alpha": alpha}
 
     def policy(X_past: Rows, losses_past: FloatArray, X: Rows) -> Any:
-        n = len(losses_past)
-        if n < least:
+        if len(losses_past) < n:
             return locus.loss_bound(X, alpha)
-        newest = np.arange(0 if window is None else n - window, n)
-        fading = {} if half_life is None else {"half_life": half_life, "alpha": alpha}
+        newest = np.arange(len(losses_past) - n, len(losses_past))
         rows, z = take_rows(X_past, newest), losses_past[newest]
         return locus.recalibrate_losses(rows, z, **fading).loss_bound(X, alpha)
 
