@@ -65,8 +65,8 @@ def rules():
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_THRESHOLDS", 5)
-        for _ in range(150):
-            s, losses, w = sample(rng, 60)
+        for _ in range(100):
+            s, losses, w = sample(rng, 50)
             found.append(
                 (
                     certify_weighted(s, losses, w, 0.5, ETA, DELTA, largest_weight=LARGEST),

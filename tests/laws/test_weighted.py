@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from helpers import raises
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._protocols import Part
-from locuscore.calibration._weighted import WeightedCalibration, check_weights
+from locuscore.calibration._weighted import WeightedCalibration
+from locuscore.calibration._weights import check_weights
 
 # Few distinct values, so that ties are the rule.
 eighths = st.integers(0, 8).map(lambda i: i / 8)

@@ -11,12 +11,8 @@ from locuscore._protocols import FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import LocusWarning, check_between, check_same_order
 from locuscore._shared.frames import as_array, as_rows, n_rows
 from locuscore.calibration._density_ratio import check_enough, learn_ratio
-from locuscore.calibration._weighted import (
-    Reader,
-    WeightColumn,
-    WeightedCalibration,
-    check_weights,
-)
+from locuscore.calibration._weighted import Reader, WeightedCalibration
+from locuscore.calibration._weights import WeightColumn, check_weights
 
 FEW_ROWS = 30  # of equal weight: with fewer, the coverage varies by more than five points
 

@@ -8,32 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from locuscore._laws.calibration import BaseCalibration, bound_words, check_tails
-from locuscore._protocols import BoolArray, FloatArray, Part, Rows, RowWeights
-from locuscore._shared.checks import BadRowsError, as_floats, without_single_axis
-from locuscore._shared.frames import as_array, column, n_rows
-from locuscore._shared.kept import Kept, kept_of
+from locuscore._protocols import FloatArray, Part, Rows, RowWeights
+from locuscore._shared.frames import n_rows
+from locuscore._shared.kept import Kept
 from locuscore.calibration._density_ratio import DensityRatio
+from locuscore.calibration._weights import MEANING, WeightColumn, check_weights
 
 BITS = 51  # of the sum of all weights, in their unit: sums of whole numbers of units are exact
 LARGEST_UNITS = 2.0**1000
-MEANING = (
-    "a weight says how many times as often such rows come among new rows as among those of fit, "
-    "up to a factor that all rows share"
-)
-
-
-@dataclass(frozen=True)
-class WeightColumn:
-    """Reads weights from a column of the rows."""
-
-    ARCHIVE = Kept("WeightColumn", single=("name",))
-
-    name: str
-
-    def __call__(self, X: Rows) -> np.ndarray:
-        """The column."""
-        return column(X, self.name)
-
 
 Reader = Callable[[Rows], Any]
 
@@ -103,7 +85,7 @@ class WeightedCalibration(BaseCalibration):
 
     def to_parts(self) -> dict[str, Any]:
         """What an archive holds: a function of the caller's own is not in it."""
-        is_kept = kept_of(type(self.reader)) is not None
+        is_kept = isinstance(self.reader, DensityRatio | WeightColumn)
         names = ("tails", "weights", "is_given", "largest_weight")
         return {name: getattr(self, name) for name in names} | {
             "reader": self.reader if is_kept else None
@@ -291,31 +273,3 @@ class WeightedCalibration(BaseCalibration):
         weights = check_weights(told, n, self.largest_weight)
         of_fit = None if self.row_weights is None else self.row_weights.of_fit
         return self.of(cal, weights, self.reader, self.largest_weight, of_fit)
-
-
-def check_weights(
-    given: Any, n: int, largest: float | None, *, of_new_rows: bool = False
-) -> FloatArray:
-    """Return weights of n rows; one of zero says that such rows do not come among new rows."""
-    values = without_single_axis(as_array(given))
-    if values.shape != (n,):
-        raise ValueError(
-            f"weights must be one number per row, {n} in all; got an array of shape {values.shape}."
-        )
-    weights = as_floats(values, "weights")
-    _refuse(~np.isfinite(weights), "not finite", MEANING)
-    _refuse(weights < 0, "negative", MEANING)
-    if of_new_rows:
-        remedy = "a weight of zero says that no new row is like this one, and nothing is promised"
-        _refuse(weights == 0, "zero", remedy)
-    if largest is not None:
-        remedy = "the largest weight was declared before; declare a larger one, and fit again"
-        _refuse(weights > largest, f"above {largest:g}", remedy)
-    return weights
-
-
-def _refuse(is_bad: BoolArray, what: str, remedy: str) -> None:
-    if is_bad.any():
-        rows = np.flatnonzero(is_bad)
-        are = "weight is" if len(rows) == 1 else "weights are"
-        raise BadRowsError(f"{len(rows)} {are} {what}", rows, f"{remedy}.")
