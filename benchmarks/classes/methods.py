@@ -19,6 +19,7 @@ from locuscore import Locus, Score
 
 Run = Callable[[Task], Scores]
 OURS = "Locus"
+OWN = ("ours", "former")  # groups that are no rivals
 WITHOUT_OPINION: Any = ("x", "predictor")
 
 
@@ -97,7 +98,7 @@ def _registry() -> list[Method]:
     direct = {"forest mean loss": rivals.forest_loss, "boosted mean loss": rivals.boosted_loss}
     return [
         Method(OURS, "ours", locus),
-        Method("Locus without opinion", "ours", partial(locus, signals=WITHOUT_OPINION)),
+        Method("Locus without opinion", "former", partial(locus, signals=WITHOUT_OPINION)),
         Method("largest probability", "g alone", rivals.largest_probability),
         Method("margin", "g alone", rivals.margin),
         Method("entropy", "g alone", rivals.entropy),

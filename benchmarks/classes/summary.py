@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata, t
 
-from benchmarks.classes.methods import METHODS, OURS
+from benchmarks.classes.methods import METHODS, OURS, OWN
 from benchmarks.classes.protocol import DATASETS, LABELLED, TRAIN
 from benchmarks.paper.comparisons import holm
 from benchmarks.paper.records import Record
@@ -65,7 +65,7 @@ class Summary:
     @property
     def rivals(self) -> list[str]:
         """Methods that are not ours."""
-        return [name for name in self.methods if METHODS[name].group != "ours"]
+        return [name for name in self.methods if METHODS[name].group not in OWN]
 
     def values(self, dataset: str, method: str, key: str) -> np.ndarray:
         """One value for each shared seed."""
