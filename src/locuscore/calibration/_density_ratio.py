@@ -2,9 +2,10 @@
 
 A classifier that tells target rows from rows of D1 with probability p knows the ratio of the two
 laws, ``p / (1 - p)`` times the ratio of their numbers of rows. Boosted trees and a linear model are
-averaged, with the weight that suits rows left out, and the odds of the average are corrected by a
-logistic regression on rows left out: models that are too sure of themselves would give weights that
-are too far from 1. benchmarks/choices/shift.py compares these choices.
+averaged, with the weight that suits rows left out, and the log-odds of the average are corrected by
+a logistic regression on rows left out. That takes away what models only seem to know: without any
+shift, 400 rows of 8 features each, E|w_hat - w| / 2 is 0.02 with it and 0.07 without.
+benchmarks/choices/shift.py compares models, corrections and clips under shifts.
 """
 
 from collections.abc import Mapping
