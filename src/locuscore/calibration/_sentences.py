@@ -25,8 +25,9 @@ def shown_list(found: Sequence[str]) -> str:
 
 def pool_sentence(groups: Groups, n: int, by: str = "") -> str:
     """What is promised of the pool."""
+    several = "group" if groups.n_pooled == 1 else f"{groups.n_pooled} groups"
     return (
-        f"The {groups.n_pooled} groups{by} with fewer than {groups.pool_below} rows in D1, and "
+        f"The {several}{by} with fewer than {groups.pool_below} rows in D1, and "
         f"labels that D1 lacks, share one pool of {n} calibration rows: there the share is that of "
         "the pool as a whole, not of each of its groups."
     )
