@@ -114,6 +114,10 @@ class Calibration(Protocol):
     def row_weights(self) -> "RowWeights | None":
         """By which weights the rows of D2 certify; None where all count alike."""
 
+    @property
+    def n_entries(self) -> int | None:
+        """How many different entries rows can have, if each has a promise of its own, or None."""
+
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
         """Survival level whose upper inverse is the bound at `alpha`."""
 

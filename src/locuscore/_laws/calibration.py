@@ -153,6 +153,11 @@ class BaseCalibration:
         raise TypeError(f"{type(self).__name__} takes nothing beside the rows; got {given!r}.")
 
     @property
+    def n_entries(self) -> int | None:
+        """How many different entries rows can have, if each has a promise of its own."""
+        return None
+
+    @property
     def lacks(self) -> str | None:
         """What a function must give that an archive could not hold: ``groups``, ``weights``."""
         return None

@@ -11,6 +11,7 @@ from locuscore._laws.calibration import (
     BaseCalibration,
     check_tails,
     conformal_rank,
+    coverage_p_value,
     smallest_n,
 )
 from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
@@ -247,6 +248,25 @@ class GroupCalibration(BaseCalibration):
         code = _known(rows)[:, None]
         counted = self._blocks.at_most(survival, code)
         return np.asarray((1.0 + counted) / (self.sizes[code] + 1.0), dtype=np.float64)
+
+    @property
+    def n_entries(self) -> int:
+        """One entry for each group, and one for all others."""
+        return len(self.groups)
+
+    def group_p_value(self, alpha: float, n_new: IntArray, covered: IntArray) -> tuple[float, int]:
+        """p-value of "the promise holds in every group", and the number of groups it is from.
+
+        `n_new` and `covered` count the new rows of each group, and those within their bound. Given
+        the group, the latter is beta-binomial (Theorem 1); the smallest p-value of m groups is
+        multiplied by m. Groups without rows, or without a finite bound, are not tested.
+        """
+        p_values = [
+            coverage_p_value(int(n), alpha, int(m), int(k))
+            for n, m, k in zip(self.sizes, n_new, covered, strict=True)
+            if m and conformal_rank(int(n), alpha) <= n
+        ]
+        return min(1.0, len(p_values) * min(p_values, default=1.0)), len(p_values)
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Name the groups that have too few rows for alpha; None if there is none."""

@@ -78,7 +78,13 @@ class ClusterCounts:
             "promised"
         )
         return replace(
-            claim, seen=seen, observed=share, p_value=p_value, p_doubled=doubled, more=""
+            claim,
+            seen=seen,
+            observed=share,
+            p_value=p_value,
+            p_doubled=doubled,
+            more="",
+            is_testable=True,
         )
 
     def _conditional(

@@ -27,6 +27,7 @@ from locuscore.report._attribution import (
 )
 from locuscore.report._clusters import ClusterCounts
 from locuscore.report._counts import AcceptedLosses, ExplorerCounts, GroupCounts
+from locuscore.report._entries import EntryCounts
 from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
 from locuscore.report._laws import (
     Block,
@@ -86,6 +87,8 @@ class Summary:
         self._group_name = group_name
         self.groups: GroupCounts | None = None
         self.clusters: ClusterCounts | None = None
+        is_by_entry = scorer.locus.calibration_.n_entries is not None
+        self.entries = EntryCounts(scorer, self.grid.tau) if is_by_entry else None
         self.sample = column_sample(SAMPLE_ROWS, rows_seed)
         self._curve_seed = curve_seed
         self.curve_sample: Reservoir[Columns] | None = None
@@ -136,6 +139,8 @@ class Summary:
             if self.rule_groups is not None and block.labels is not None:
                 self.rule_groups.add(block.labels, block.accepted, z)
         self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
+        if self.entries is not None:
+            self.entries.add(block)
         self.n_infinite += int(np.sum(np.isinf(bound)))
         self.loss_sum += float(z.sum())
         # The margin for rounding may put a tail below where the law has no atom.
@@ -211,10 +216,11 @@ class Summary:
         else:
             of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
         claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
-        if self.clusters is not None:
+        whole = self.clusters or self.entries
+        if whole is not None:
             if isinstance(rule, FlagRule):
-                of_rule = [self.clusters.of_rule(claim, rule) for claim in of_rule]
-            claims = [self.clusters.retested(claim) for claim in claims]
+                of_rule = [whole.of_rule(claim, rule) for claim in of_rule]
+            claims = [whole.retested(claim) for claim in claims]
         claims = [*(claim for claim in of_rule if claim is not None), *claims]
         return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
 

@@ -33,6 +33,7 @@ BY_CLUSTERS = "Pass clusters= to test this by whole clusters"
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
 MOST_TOLD = 4  # claims in the line over the page
 KEPT, CONTRADICTED, TOO_FEW = "kept", "contradicted", "too few rows to tell"
+UNTESTED = "not tested"
 UNLIKE = {
     "theorem": "These rows are probably unlike the calibration rows.",
     "certificate": (
@@ -49,6 +50,7 @@ class Claim:
 
     `p_value` is None where nothing can be tested. `p_doubled` is the p-value if the rows showed
     twice the promised value: where even that would not be rejected, they are too few to tell.
+    `is_testable` is false where no exact test is known, however many rows there are.
     """
 
     kind: str
@@ -62,11 +64,14 @@ class Claim:
     p_doubled: float = 1.0
     alpha: float | None = None
     more: str = ""
+    is_testable: bool = True
 
     def verdict(self, is_rejected: bool, level: float) -> str:
-        """Kept, contradicted, or too few rows to tell at this level."""
+        """Kept, contradicted, too few rows to tell at this level, or not tested at all."""
         if is_rejected:
             return CONTRADICTED
+        if not self.is_testable:
+            return UNTESTED
         return TOO_FEW if self.p_value is None or self.p_doubled > level else KEPT
 
     def told(self, verdict: str) -> dict[str, Any]:
@@ -117,11 +122,14 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     )
     about = f"share of losses above their bound at alpha = {alpha:g}"
     p_values = _calibrated(calibration, alpha, n, above)
-    untested = "" if p_values[0] is not None else "There is no exact test of this number."
-    more = calibration.too_few(alpha) or _by_clusters(calibration) or untested
+    trouble = calibration.too_few(alpha)
+    is_testable = p_values[0] is not None or trouble is not None
+    untested = "" if is_testable else "There is no exact test of this number."
+    more = trouble or _by_clusters(calibration) or untested
     standing = "theorem" if promised < 1 else "heuristic"
     return Claim(
-        "coverage", about, standing, promised, above / n, n, seen, *p_values, alpha, more
+        "coverage", about, standing, promised, above / n, n, seen, *p_values, alpha, more,
+        is_testable,
     )  # fmt: skip
 
 
@@ -198,7 +206,7 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
     def those(verdict: str) -> list[Claim]:
         return [claim for claim, got in found if got == verdict]
 
-    wrong, few = those(CONTRADICTED), those(TOO_FEW)
+    wrong, few, untested = those(CONTRADICTED), those(TOO_FEW), those(UNTESTED)
     broken = [claim for claim in wrong if claim.standing != "heuristic"]
     if wrong:
         shown = broken or wrong
@@ -210,6 +218,10 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
         names = _told(claim.about for claim in few)
         some = f"{len(few)} of {len(found)} claims"
         return "plain", f"These rows contradict no claim, but are too few to test {some}: {names}."
+    if untested:
+        names = _told(claim.about for claim in untested)
+        some = f"{len(untested)} of {len(found)} claims"
+        return "plain", f"These rows contradict no claim, but {some} have no exact test: {names}."
     # The deployed rule, if it claims something, and the smallest alpha.
     claims = [claim for claim, _ in found]
     smallest = min((c for c in claims if c.alpha is not None), key=lambda c: c.alpha or 0.0)
@@ -252,8 +264,11 @@ def _joint(
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
     p_values = _calibrated(calibration, alpha, n, bad)
-    more = _by_clusters(calibration)
-    return Claim("joint", about, rule.standing, promised, bad / n, n, seen, *p_values, more=more)
+    is_testable = p_values[0] is not None or calibration.too_few(alpha) is not None
+    return Claim(
+        "joint", about, rule.standing, promised, bad / n, n, seen, *p_values,
+        more=_by_clusters(calibration), is_testable=is_testable,
+    )  # fmt: skip
 
 
 def _by_clusters(calibration: Calibration) -> str:

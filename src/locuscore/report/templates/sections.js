@@ -10,7 +10,7 @@ const STANDINGS = {
 const CONTRADICTED = "contradicted";
 const NOT_JUDGED = "not judged"; // the rows were used to fit
 const VERDICTS = { kept: ["good", "kept"], [CONTRADICTED]: ["bad", CONTRADICTED],
-  [NOT_JUDGED]: ["plain", NOT_JUDGED] };
+  [NOT_JUDGED]: ["plain", NOT_JUDGED], "not tested": ["plain", "not tested"] };
 
 /** Each claim with the exact test of it; an aim that was never promised is only missed. */
 function claimBadge(c) {
