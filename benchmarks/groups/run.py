@@ -30,6 +30,8 @@ from locuscore.calibration import ByGroup, Marginal
 PAGE, RECORDS = (Path(__file__).with_name(name) for name in ("RESULTS.md", "records.jsonl"))
 ALPHA, N_SEEDS, ERROR = 0.1, 5, 0.05
 ENOUGH = 200  # calibration rows of a group
+# MAPIE solves a problem for each set of groups, which took over ten minutes on some splits.
+SEEDS_OF_MAPIE = {"flights": 3, "homes": 0, "bike": 1}
 Levels = Callable[["Fitted"], np.ndarray]  # one level per test row
 
 
@@ -171,6 +173,7 @@ def run(names: list[str]) -> None:
                 method: levels
                 for method, levels in methods(table.columns).items()
                 if (name, seed, method) not in done
+                and not (method.startswith("MAPIE") and seed >= SEEDS_OF_MAPIE[name])
             }
             if not wanted:
                 continue
@@ -202,7 +205,9 @@ def table_lines(name: str, records: list[dict[str, Any]]) -> list[str]:
     head = ["method", "coverage", "infinite bounds", "pinball, % of the mean loss"]
     for column in columns:
         head += [f"worst {column}", f"{column}: groups too low", f"{column}: width"]
-    lines = [f"## {name}", "", f"Means over {n_seeds} splits.", ""]
+    n_mapie = SEEDS_OF_MAPIE[name]
+    fewer = f"; MAPIE, which is slow here, over {n_mapie} of them" if n_mapie else "; not MAPIE"
+    lines = [f"## {name}", "", f"Means over {n_seeds} splits{fewer}.", ""]
     lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for method in dict.fromkeys(part["method"] for part in records):
         own = [part for part in records if part["method"] == method]

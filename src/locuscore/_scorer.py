@@ -273,6 +273,7 @@ class Scorer:
             "columns": self.column_names,
             "alphas": list(self.alphas),
             "n_calibration": locus.calibration_.n,
+            "promise": locus.calibration_.sentence(self.alphas),
             "loss": locus.loss_.name,
             "engine": type(locus.engine_).__name__,
             "signals": locus.signals_.summary(locus.n_features_in_),

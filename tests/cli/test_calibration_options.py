@@ -1,7 +1,5 @@
 """`locuscore fit` with groups, clusters, target rows or folds, and `locuscore recalibrate`."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -133,7 +131,9 @@ def test_recalibrate_refuses_rows_of_the_loss_model_and_void_rules(tmp_path, cap
 
 def test_inspect_names_the_calibration(tmp_path, capsys):
     data, archive = write(homes(400), tmp_path / "rows.csv"), tmp_path / "guard.locus"
-    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "--groups", "town", "-o", archive)
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "--groups", "town", "--tau", 1.0, "-o", archive)
     facts = run(capsys, "inspect", archive)
-    assert "town" in facts["card"]
-    assert json.dumps(facts)
+    assert "2 groups by 'town'" in facts["promise"]
+    assert facts["promise"] == Scorer.load(archive).locus.calibration_.sentence([0.1])
+    assert main(["inspect", str(archive)]) == 0
+    assert "town" in capsys.readouterr().out

@@ -50,6 +50,7 @@ def _entries(facts: Mapping[str, Any]) -> dict[str, str]:
         **({"signals": facts["signals"]} if "signals" in facts else {}),
         "predictor": facts["predictor"],
         "calibration": f"{facts['n_calibration']:,} rows",
+        **({"bounds": facts["promise"]} if "promise" in facts else {}),
         "gives": ", ".join(map(str, facts["columns"])),
         "needs": shown,
         "rows as": facts["rows"],
