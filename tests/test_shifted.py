@@ -128,19 +128,22 @@ def test_the_card_says_what_is_promised(few_rounds):
     assert "coverage_beta" not in rule.evidence
 
 
-def test_other_calibration_rows_with_the_same_weights():
-    locus = locus_of(first)
+def test_rows_that_are_like_new_ones_have_no_weights():
     more, y = data(100, seed=5)
-    from locuscore._protocols import Part
+    for weights in (first, first(X)):
+        locus = locus_of(weights)
+        again = locus.recalibrate(more, y)
+        tails = locus.loss_model_.tails(locus.row_signals(more), np.abs(y))
+        assert_close(again.calibration_.tails, np.sort(tails))
+        assert again.calibration_.asks is None
+    with raises(ValueError, "no weights"):
+        locus.recalibrate(more, y, weights=first(more))
 
-    tails = locus.loss_model_.tails(locus.row_signals(more), np.abs(y))
-    part = Part(more, np.arange(100), locus.row_signals(more), tails)
-    again = locus.calibration_.again(part)
-    order = np.argsort(tails, kind="stable")
-    assert_close(again.weights, first(more)[order])
-    given = locus_of(first(X)).calibration_
-    with raises(ValueError, "weights="):
-        given.again(part)
+
+@pytest.mark.parametrize("weights", [first, first(X)])
+def test_weighted_rows_certify_no_groups(weights):
+    with raises(ValueError, "largest_weight"):
+        locus_of(weights).certify_groups(0, 1.0, 0.2, 0.1)
 
 
 # Learned weights

@@ -49,7 +49,7 @@ from locuscore._waiting_rows import Batch, WaitingRows, read_count
 LARGEST_STEP, STEP_OF_BATCH = 0.005, 0.1
 SMALLEST_WINDOW, BATCHES_OF_WINDOW = 1_000, 20
 COUNTS = ("labels", "decided", "longest_wait", "next_ticket")
-PARTS = ("alpha", "step", "window", *COUNTS, "above", "tails", "waiting")
+PARTS = ("alpha", "step", "window", *COUNTS, "above", "tails", "waiting", "support")
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,8 @@ class AdaptiveBounds:
         """Everything but the `Locus`, in the types JSON has; see `Locus.resume`."""
         counts = (self.labels, self.decided, self.longest_wait, self._waiting.next_ticket)
         others = (self.above, self._tails, self._waiting.state())
-        values = (self.alpha, self.step, self.window, *counts, *others)
+        support = (self.locus.support_.low, self.locus.support_.high)
+        values = (self.alpha, self.step, self.window, *counts, *others, support)
         state: dict[str, Any] = to_json(dict(zip(PARTS, values, strict=True)))
         return state
 
@@ -269,11 +270,17 @@ class AdaptiveBounds:
             )
         try:
             return cls._from(locus, from_json(state))
-        except (KeyError, TypeError, IndexError, OverflowError) as error:
+        except (KeyError, TypeError, IndexError, OverflowError, MemoryError) as error:
             raise ValueError(f"this is no state of a stream ({error!r}).") from error
 
     @classmethod
     def _from(cls, locus: RowScores, state: Mapping[str, Any]) -> Self:
+        own = (locus.support_.low, locus.support_.high)
+        if tuple(map(float, state["support"])) != own:
+            raise ValueError(
+                f"the losses of this stream lie in {list(state['support'])}, and those of this "
+                f"Locus in {list(own)}; its promise holds for one support only."
+            )
         labels, decided, longest, following = (read_count(state[name]) for name in COUNTS)
         stream = cls(locus, state["alpha"], step=state["step"], window=state["window"])
         stream.labels, stream.decided, stream.longest_wait = labels, decided, longest

@@ -104,6 +104,8 @@ class Locus(RowTime, BaseEstimator):
     fit_rows_, calibration_rows_
         Positions of D1 and D2 in the rows given to `fit`; after `recalibrate`, D2 is all rows given
         to that.
+    n_labelled_
+        Number of rows given to `fit`, or to `recalibrate` after it.
     fit_signals_
         Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
         rows of D1 an opinion that has learned from them.
@@ -234,6 +236,7 @@ class Locus(RowTime, BaseEstimator):
         resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
+        check_same_order(X=X, clusters=clusters)
         codes = None if clusters is None else label_codes(clusters, n_rows(X), "clusters")[1]
         choice = resolve_calibration(self.calibration)
         choice.check(X, codes, target)
@@ -247,6 +250,7 @@ class Locus(RowTime, BaseEstimator):
         self, plan: "Plan", outputs: Outputs, z: FloatArray, labels: np.ndarray, kind: Labels
     ) -> Self:
         check_loss_size(self.support_.check(z))
+        self.n_labelled_ = len(z)
         split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
         if isinstance(plan.choice, UsesAllRows):
             return self._fit_all(plan.choice, outputs, z, labels, kind, (split_seed, seeds[1]))

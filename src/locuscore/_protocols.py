@@ -128,6 +128,14 @@ class Calibration(Protocol):
     def holds_rows_out(self) -> bool:
         """Whether the calibration rows had no part in the loss model, so that they can certify."""
 
+    @property
+    def has_law(self) -> bool:
+        """Whether the law of the number of new rows within their bound is known."""
+
+    @property
+    def plus(self) -> str:
+        """What adds to what is `promised` without being known; empty if nothing does."""
+
     def promised(self, alpha: float) -> float:
         """Largest probability of a loss above its bound at `alpha`; 1 where there is no promise."""
 

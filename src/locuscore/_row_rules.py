@@ -46,6 +46,7 @@ class RowRules(RowScores):
     calibration_inputs_: Rows
     calibration_rows_: IntArray
     fit_rows_: IntArray
+    n_labelled_: int
     calibration_clusters_: IntArray | None
     reference_signals_: FloatArray
     used_rows_: UsedRows | None
@@ -113,6 +114,7 @@ class RowRules(RowScores):
         if (X is None) != (y is None):
             raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
         self._check_clusters(X, clusters)
+        check_same_order(X=X, clusters=clusters)
         if X is not None and y is not None:
             if chosen.alpha is not None:
                 self._warn_if_too_few(chosen.alpha)
@@ -219,6 +221,8 @@ class RowRules(RowScores):
         if X is None or y is None:
             if not hasattr(self, "calibration_losses_"):
                 raise ValueError(self._no_rows())
+            if self.calibration_.no_certificate is not None:
+                raise ValueError(self.calibration_.no_certificate)
             if self.calibration_clusters_ is not None or self.calibration_.row_weights is not None:
                 raise ValueError(
                     "certify_groups takes rows as independent draws from the population of new "
@@ -234,6 +238,11 @@ class RowRules(RowScores):
             return certify_groups(values, z, labels, tau, eta, delta, **options)
         if chosen.alpha is not None:
             self._warn_if_too_few(chosen.alpha)
+        if self.calibration_.n_clusters is not None:
+            raise ValueError(
+                "this Locus was fitted with clusters, and certify_groups takes rows as "
+                "independent; certify by clusters with certify(..., X, y, clusters=...)."
+            )
         X = as_rows(X)
         labels = _labels(by, X) if column_of is not None or callable(by) else by
         check_same_order(X=X, groups=labels)
@@ -257,10 +266,8 @@ class RowRules(RowScores):
         """
         if isinstance(by, str | Integral) or callable(by):
             return _labels(by, self.calibration_inputs_)
-        rows, used = self.calibration_rows_, self.fit_rows_
-        is_of_fit = not np.isin(rows, used).any()
-        labels = read_labels(by, len(rows) + (len(used) if is_of_fit else 0), "by")
-        return [labels[i] for i in rows]
+        labels = read_labels(by, self.n_labelled_, "by")
+        return [labels[i] for i in self.calibration_rows_]
 
     def _check_clusters(self, X: Rows | None, clusters: ArrayLike | None) -> None:
         """Raise unless fresh rows have clusters where the rows of `fit` had, and D2 its own."""
@@ -323,6 +330,11 @@ class RowRules(RowScores):
             raise ValueError("route_by_cost needs both X_val and y_val, or neither.")
         tau = one_tau(tau)
         labelled: dict[str, Any] = {}
+        if X_val is not None and self.calibration_.n_clusters is not None:
+            raise ValueError(
+                "this Locus was fitted with clusters, and the interval from X_val and y_val takes "
+                "rows as independent; leave them out."
+            )
         if X_val is not None and y_val is not None:
             p_cal, z_cal = self._scores_and_losses(X_val, y_val, ProbabilityScore(tau))
             labelled = {"probability_cal": p_cal, "losses_cal": z_cal, "tau": tau, "delta": delta}

@@ -24,6 +24,7 @@ from locuscore._shared.checks import (
     BadRowsError,
     LocusWarning,
     check_alpha,
+    check_same_order,
     check_tau,
 )
 from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
@@ -253,6 +254,8 @@ class RowScores:
 
     def _blocks(self, outputs: Outputs, given: Given | None) -> Iterator[RowBlock]:
         calibration = self.calibration_
+        if given is not None:
+            check_same_order(X=outputs.X, groups=given.groups, weights=given.weights)
         known = None if given is None else given.entries(calibration, len(outputs))
         reads = None if given is None or known is not None else calibration.reads
         for start, part, S in self.signals_.blocks(outputs):

@@ -21,7 +21,6 @@ from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import label_codes
-from locuscore.calibration._clusters import ClusterCalibration, ClusterRowsCalibration
 from locuscore.calibration._fading import FadingCalibration
 
 
@@ -150,12 +149,17 @@ class RowTime(RowRules):
         how.check(self.calibration_)
         used = self.used_rows_
         if used is not None:
-            used = used.recalibrated(outputs.X, labels, kind, self.schema_)
+            had_d2 = self.calibration_.holds_rows_out
+            used = used.recalibrated(outputs.X, labels, kind, self.schema_, had_d2=had_d2)
         with unseen_said_once(self.schema_, outputs.X):
             S = np.vstack([part for _, _, part in self.signals_.blocks(outputs)])
         tails = self.loss_model_.tails(S, z)
         new = copy.copy(self)
-        new.calibration_rows_ = np.arange(len(z))
+        new.calibration_rows_, new.n_labelled_ = np.arange(len(z)), len(z)
+        given = how.given
+        check_same_order(
+            X=outputs.X, clusters=how.clusters, groups=given.groups, weights=given.weights
+        )
         codes = how.cluster_codes(len(z))
         cal = Part(outputs.X, new.calibration_rows_, S, tails, codes)
         new.calibration_, new.calibration_clusters_ = how.calibrated(self.calibration_, cal), codes
@@ -176,11 +180,11 @@ class Recalibration:
 
     def check(self, old: Calibration) -> None:
         """Raise where settings do not go together, or not with the kind of calibration."""
-        by_cluster = MarginalCalibration | ClusterCalibration | ClusterRowsCalibration
-        if self.clusters is not None and not isinstance(old, by_cluster):
+        if self.clusters is not None and old.n_clusters is None:
             raise ValueError(
-                f"got clusters, but the calibration of this Locus, a {type(old).__name__}, takes "
-                "rows as independent of each other; leave clusters= out."
+                "this Locus was fitted without clusters, so its loss model may know the clusters "
+                "of these rows, and nothing could be promised of new ones; fit with "
+                "fit(X, y, clusters=...)."
             )
         if self.half_life is None:
             if self.drift_per_row is not None:
@@ -206,12 +210,26 @@ class Recalibration:
 
     def calibrated(self, old: Calibration, cal: Part) -> Calibration:
         """What the rows teach: the same kind as before, or weights that fade."""
-        cal = replace(cal, given=self.given.asked(old))
+        if old.asks == "weights":
+            self._refuse_weights()
+        else:
+            cal = replace(cal, given=self.given.asked(old))
         if self.half_life is None:
-            is_by_row = cal.clusters is not None and isinstance(old, MarginalCalibration)
-            return ClusterCalibration.of(cal) if is_by_row else old.again(cal)
-        made = FadingCalibration.of(cal, self.half_life, self.drift_per_row)
-        trouble = made.too_few(one_alpha(self.alpha))
+            return self._reached(old.again(cal))
+        return self._reached(FadingCalibration.of(cal, self.half_life, self.drift_per_row))
+
+    def _refuse_weights(self) -> None:
+        """Raise if weights were passed: rows that are like new ones have none."""
+        if self.given.weights is not None or self.given.groups is not None:
+            raise ValueError(
+                "recalibrate takes its rows to be like new ones, so they have no weights; leave "
+                "weights= out."
+            )
+
+    def _reached(self, made: Calibration) -> Calibration:
+        """Refuse weights that fade too fast for alpha."""
+        fades = isinstance(made, FadingCalibration)
+        trouble = made.too_few(one_alpha(self.alpha)) if fades else None
         if trouble is not None:
             raise ValueError(f"rows fade too fast: {trouble}")
         return made

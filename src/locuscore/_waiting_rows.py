@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 MOST_SHOWN = 10  # tickets in a message
+MOST_FLOATS = 50_000_000  # of one batch, in a state that may be forged
 
 
 @dataclass(eq=False)
@@ -36,6 +37,9 @@ class Batch:
         """The batch that `state` described, with bounds at m alphas."""
         n, rows = read_count(state["n"]), [read_count(row) for row in state["rows"]]
         bounds, signals = (np.array(state[name], np.float64) for name in ("bounds", "signals"))
+        width = signals.shape[1] if signals.ndim == 2 else 1
+        if n * (m + width) > MOST_FLOATS:
+            raise ValueError(f"a batch of {n:,} rows in this state of a stream is too large.")
         is_open = np.zeros(n, dtype=bool)
         is_open[rows] = True
         is_sound = 0 < len(rows) == is_open.sum() and bounds.shape == (len(rows), m)
@@ -121,7 +125,10 @@ class WaitingRows:
     def read(self, state: Any, m: int) -> None:
         """Add the batches that `state` described."""
         for one in state:
-            self._batches[read_count(one["ticket"])] = Batch.from_state(one, m)
+            ticket = read_count(one["ticket"])
+            if ticket in self._batches:
+                raise ValueError(f"the ticket {ticket} comes twice in this state of a stream.")
+            self._batches[ticket] = Batch.from_state(one, m)
 
 
 def read_count(value: Any) -> int:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from fuzz.forge import read_zip, signed, write_zip
 from fuzz.server import HOLES, MEANING, Outcome, Server
-from fuzz.targets import CALIBRATIONS, PREDICTORS, TARGETS, read_target, write_target
+from fuzz.targets import CALIBRATIONS, FADING, PREDICTORS, TARGETS, read_target, write_target
 from locuscore._archive.kinds import CALIBRATIONS as KEPT
 from locuscore._archive.skops_models import OBJECTS
 from locuscore._archive.skops_schema import SkopsFile
@@ -68,7 +68,7 @@ def test_every_estimator_that_is_trusted_is_forged(tmp_path):
 
 def test_every_calibration_is_forged(tmp_path):
     found = set()
-    for name in CALIBRATIONS:
+    for name in [*CALIBRATIONS, FADING, "Forest, cross-fitted"]:
         members = read_zip(read_target(write_target(name, tmp_path)).archive)
         found.add(json.loads(members["scorer.json"])["locus"]["calibration_"]["kind"])
     assert found == {kind.ARCHIVE.kind for kind in KEPT}

@@ -212,7 +212,7 @@ def test_all_combinations_are_solved_or_those_that_occur(rng, monkeypatch):
     new = np.array([[0.5, 1.0, 2.0], [0.5, 1.0, 1.0], [0.5, 9.0, 1.0]])
     locus = fitted([1, 2], X, y)
     assert np.isfinite(locus.loss_bound(new, 0.2)).tolist() == [True, True, False]
-    assert "A row of any other group has no" in locus.calibration_.sentence([0.2])
+    assert "A row of a group without calibration rows has no" in locus.calibration_.sentence([0.2])
     monkeypatch.setattr(_overlap, "MOST_SETS", 5)
     locus = fitted([1, 2], X, y)
     assert len(locus.calibration_.sets) == 5

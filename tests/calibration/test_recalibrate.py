@@ -192,8 +192,8 @@ def test_few_rows_warn_as_ever(locus):
         ({"half_life": 50, "drift_per_row": 1.5}, ["drift_per_row", "1.5"]),
         ({"drift_per_row": 0.1}, ["half_life"]),
         ({"half_life": 50, "alpha": 1.0}, ["alpha", "1.0"]),
-        ({"half_life": 50, "clusters": np.zeros(300)}, ["half_life", "clusters"]),
-        ({"clusters": np.zeros(3)}, ["clusters", "300"]),
+        ({"half_life": 50, "clusters": np.zeros(300)}, ["without clusters"]),
+        ({"clusters": np.zeros(300)}, ["without clusters", "fit(X, y, clusters=...)"]),
         ({"groups": np.zeros(300)}, ["groups="]),
         ({"weights": np.ones(300)}, ["weights="]),
     ],
@@ -249,7 +249,12 @@ def test_frames_and_archives(path):
         assert back.card == kept.card
         assert back.locus.calibration_.gap() == new.calibration_.gap()
         assert back.locus.calibration_digest_ == new.calibration_digest_
-        assert len(new.certify(1.0, 0.5, 0.2).table["threshold"])
+        with raises(ValueError, "fade", "half_life"):
+            new.certify(1.0, 0.5, 0.2)
+        with raises(ValueError, "fade", "half_life"):
+            new.certify_groups("a", 1.0, 0.5, 0.2)
+        alike = known.recalibrate(recent, pd.Series(RECENT[1]))
+        assert len(alike.certify(1.0, 0.5, 0.2).table["threshold"])
         with raises(ValueError, "rows of D1"):
             back.locus.recalibrate(frame, y)
     moved = pd.Series(RECENT[1]).sample(frac=1.0, random_state=0)

@@ -92,7 +92,7 @@ from sklearn.tree import DecisionTreeRegressor
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
-from locuscore.calibration import ByGroup, ClusterRows, Shifted
+from locuscore.calibration import ByGroup, ClusterRows, OutOfBag, Shifted
 from locuscore.engines import Forest
 
 N_FIT, N_BATCH = 120, 6
@@ -244,6 +244,7 @@ CALIBRATIONS = {
     "by overlapping groups": (lambda: ByGroup(["kind", "town"]), {}),
     "clusters": (lambda: None, {"clusters": np.arange(N_FIT) // 3}),
     "rows of clusters": (lambda: ClusterRows(4), {"clusters": np.arange(N_FIT) // 4}),
+    "out of bag": (OutOfBag, {}),
     # Weights that were learned, from the rows themselves after a shift.
     "learned weights": (Shifted, {"target": lambda X: X.assign(size=np.sqrt(X["size"]))}),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from locuscore._archive.container import ArchiveError
@@ -19,10 +20,13 @@ from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
 from locuscore._inputs.opinion import Opinion
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals, chosen_parts
+from locuscore._laws.calibration import MarginalCalibration
+from locuscore._laws.cross_fitted import CrossFitted
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import kept_of
+from locuscore.calibration._cross_fit import CrossFitCalibration
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "
@@ -117,6 +121,18 @@ def given_calibration(calibration: Any, given: Mapping[str, Any]) -> Any:
     return calibration.with_function(given[lacks])
 
 
+def check_folds(engine: Any, calibration: Any) -> None:
+    """Raise unless the loss models of folds and their calibration belong together."""
+    is_cross_fitted = isinstance(engine, CrossFitted)
+    is_alike = is_cross_fitted == isinstance(calibration, CrossFitCalibration)
+    if is_alike and is_cross_fitted:
+        tails = np.sort(np.concatenate(engine.tails))
+        is_alike = len(engine.models) == calibration.k and np.array_equal(tails, calibration.tails)
+    # Other rows may calibrate afterwards what all folds say.
+    if not is_alike and not (is_cross_fitted and isinstance(calibration, MarginalCalibration)):
+        raise ArchiveError("the loss models of its folds are not those that it calibrates.")
+
+
 def encode_predictor(predictor: Any, writer: Writer) -> Any:
     """Return the predictor, or that it is not in the archive, with a warning."""
     is_declared = kept_of(type(predictor)) is not None
@@ -191,6 +207,7 @@ def decode_locus(
     locus.target_name_, n_outputs = state["target"], state["n_outputs"]
     locus.signals_ = given_signals(locus.signals_, signals)
     locus.calibration_ = given_calibration(locus.calibration_, rows)
+    check_folds(locus.engine_, locus.calibration_)
     is_usable = (
         isinstance(locus.schema_, Schema)
         and isinstance(locus.target_name_, str | None)

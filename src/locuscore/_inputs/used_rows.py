@@ -42,6 +42,10 @@ class RowSet:
     model: Cells
     calibration: Cells
 
+    def as_model(self) -> "RowSet":
+        """All rows as rows of D1, where there was no D2."""
+        return replace(self, model=np.sort(np.concatenate([self.model, self.calibration])))
+
     def no_repeats(self) -> "Repeats":
         """Return a count of the rows of a batch found here, before any is seen."""
         first, second = self.model, self.calibration
@@ -88,29 +92,37 @@ class UsedRows:
         )
         return cls(inputs, labelled, kind, label_type, salt)
 
-    def recalibrated(self, X: Rows, labels: np.ndarray, kind: Labels, schema: Schema) -> "UsedRows":
+    def recalibrated(
+        self, X: Rows, labels: np.ndarray, kind: Labels, schema: Schema, *, had_d2: bool
+    ) -> "UsedRows":
         """Digests of the same D1 and of another D2, whose rows must not be clearly those of D1.
 
-        With another kind of label than that of `fit`, the new rows are known by X alone.
+        With another kind of label than that of `fit`, the new rows are known by X alone. Without a
+        D2 until now, all rows of `fit` are D1 from here on.
         """
         is_alike = kind == self.labels
         reuse = Reuse(self, schema, kind).add(X, labels)
-        _check_not_of_model(reuse)
+        _check_not_of_model(reuse, 0)
+        known = self.inputs, self.labelled
+        if not had_d2:
+            _check_not_of_model(reuse, 1)
+            known = self.inputs.as_model(), self.labelled.as_model()
         types = (*schema.types, self.label_type)
         inputs, labelled = row_digests(X, labels if is_alike else None, types, self.salt)
-        new = replace(self, inputs=replace(self.inputs, calibration=np.sort(inputs)))
+        new = replace(known[0], calibration=np.sort(inputs))
         if not is_alike:
-            return new
-        return replace(new, labelled=replace(self.labelled, calibration=np.sort(labelled)))
+            return replace(self, inputs=new, labelled=known[1])
+        other = replace(known[1], calibration=np.sort(labelled))
+        return replace(self, inputs=new, labelled=other)
 
     def __len__(self) -> int:
         return len(self.inputs.model) + len(self.inputs.calibration)
 
 
-def _check_not_of_model(reuse: "Reuse") -> None:
+def _check_not_of_model(reuse: "Reuse", part: int) -> None:
     """Raise where rows repeat those of D1 more often than D2 does; warn where their X alone do."""
     labelled, inputs = (
-        None if found is None else found.parts[0] for found in (reuse.labelled, reuse.inputs)
+        None if found is None else found.parts[part] for found in (reuse.labelled, reuse.inputs)
     )
     if labelled is not None and labelled.p_value < SMALLEST_P:
         raise ValueError(
@@ -120,8 +132,8 @@ def _check_not_of_model(reuse: "Reuse") -> None:
         )
     if inputs is not None and inputs.p_value < SMALLEST_P:
         warnings.warn(
-            f"the inputs of {inputs.n_repeated:,} rows are inputs of D1, though not their labels "
-            f"({_p(inputs.p_value)}). They calibrate only if the loss model has not seen them.",
+            f"the inputs of {inputs.n_repeated:,} rows are inputs of D1 ({_p(inputs.p_value)}). "
+            "They calibrate only if the loss model has not seen these rows.",
             LocusWarning,
             stacklevel=5,
         )

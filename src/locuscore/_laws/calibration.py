@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from scipy.stats import betabinom
 
 from locuscore._protocols import FloatArray, IntArray, Part, Rows, RowWeights
-from locuscore._shared.kept import Kept
+from locuscore._shared.kept import Kept, kept_of
 
 FAR = 15.0  # standard deviations
 
@@ -112,11 +112,28 @@ def too_few_rows(
     )
 
 
+def _hashed(parts: Sequence[bytes]) -> str:
+    sizes = b",".join(str(len(part)).encode() for part in parts)
+    return blake2b(b"".join([sizes, *parts]), digest_size=8).hexdigest()
+
+
+def _bytes_of(value: Any) -> bytes:
+    """What tells a value of a calibration from others, the same before and after an archive."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.int64 if value.dtype.kind in "biu" else np.float64).tobytes()
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(map(_bytes_of, value)) + b"]"
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        return str(value).encode()
+    return type(value).__name__.encode()  # a model, whose answers are among the arrays
+
+
 class BaseCalibration:
     """What most kinds of calibration have in common; `Calibration` says what the rest must do."""
 
     tails: FloatArray
     holds_rows_out: ClassVar[bool] = True
+    has_law: ClassVar[bool] = False  # of the number of new rows within their bound
     row_weights: RowWeights | None = None  # all rows count alike
 
     @property
@@ -125,13 +142,26 @@ class BaseCalibration:
         return len(self.tails)
 
     def promised(self, alpha: float) -> float:
-        """Largest probability of a loss above its bound."""
+        """Largest probability of a loss above its bound, but for what `plus` says."""
         return alpha
 
     @property
+    def plus(self) -> str:
+        """What adds to `promised` without being known; empty if nothing does."""
+        return ""
+
+    @property
     def digest(self) -> str:
-        """Tells this calibration from those on other rows: rules on its levels are void there."""
-        return blake2b(self.tails.tobytes(), digest_size=8).hexdigest()
+        """Tells this calibration from all others: rules on its levels are void there.
+
+        It is made of the kind and of all that an archive keeps, so it stays when that is loaded.
+        """
+        kept = kept_of(type(self))
+        if kept is None:
+            return _hashed([type(self).__name__.encode(), self.tails.tobytes()])
+        parts = self.to_parts() if hasattr(self, "to_parts") else None
+        values = parts or {name: getattr(self, name) for name in kept.names}
+        return _hashed([kept.kind.encode(), *(_bytes_of(values[name]) for name in sorted(values))])
 
     @property
     def n_clusters(self) -> int | None:
@@ -211,6 +241,7 @@ class MarginalCalibration(BaseCalibration):
     """
 
     ARCHIVE = Kept("Marginal", fields=("tails",))
+    has_law = True
 
     tails: FloatArray
 

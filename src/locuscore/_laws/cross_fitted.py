@@ -97,7 +97,10 @@ class CrossFitted:
         are_widths = all(type(width) is int and width > 0 for width in widths)
         if not are_models or not are_widths or not len(models) == len(widths) == len(tails) >= 2:
             raise ValueError("the loss models of its folds are none")
-        return cls(models, widths, [check_tails(part) for part in tails])
+        found = [check_tails(part) for part in tails]
+        if not all(map(len, found)):
+            raise ValueError("a fold has no calibration rows")
+        return cls(models, widths, found)
 
     def predict_draws(self, S: FloatArray) -> CrossFittedDraws:
         """Return the cross-fitted law of each row."""
@@ -114,4 +117,5 @@ def _is_model(model: Any) -> bool:
     if not isinstance(model, LossModel) or isinstance(model.engine, CrossFitted):
         return False
     has_laws = isinstance(model.support, Support) and isinstance(model.floor, Floor)
-    return has_laws and hasattr(model.engine, "predict_draws")
+    has_gamma = model.gamma is None or hasattr(model.gamma, "predict")
+    return has_laws and has_gamma and hasattr(model.engine, "predict_draws")

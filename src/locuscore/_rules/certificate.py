@@ -22,8 +22,10 @@ class Certificate:
 class JointClaim(Certificate):
     """``P(Z > tau and accepted) <= alpha`` (Theorem 3), from n calibration rows at rank k.
 
-    Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``. `calibration` is the
-    digest of the calibration that the bound is made with: the rule holds for no other.
+    For other calibrations than the marginal one the rule's guarantee says what holds instead, and
+    there is no rank. Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``.
+    `calibration` is the digest of the calibration that the bound is made with: the rule holds for
+    no other.
     """
 
     tau: float
@@ -126,6 +128,7 @@ class ClusterCertificate(Certificate):
     start_p_value: float | None = None
     clusters_needed_without_a_bad_row: int | None = None
     rows_also_in_fit: int | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,7 @@ def made_with(rule: FlagRule, calibration: str | None) -> FlagRule:
         return rule
     if isinstance(claim, GroupCertificate):
         claim = replace(claim, within=replace(claim.within, calibration=calibration))
-    elif isinstance(claim, JointClaim | ExceedanceCertificate):
+    elif isinstance(claim, JointClaim | ExceedanceCertificate | ClusterCertificate):
         claim = replace(claim, calibration=calibration)
     return replace(rule, certificate=claim)
 

@@ -41,8 +41,9 @@ class ByGroup:
     new row, it is exchangeable with these rows, so Theorem 1 holds within the group. The coverage
     is ``k / (n_g + 1)`` where tails do not tie.
 
-    A group with too few rows in D2 for alpha has an infinite bound, and so has a label that `fit`
-    has not seen, or that is missing in a new row; there is a warning that names such groups.
+    A group with too few rows in D2 for alpha has an infinite bound, and there is a warning that
+    names such groups. A label that `fit` has not seen, or that is missing in a new row, has an
+    infinite bound too; with a pool, it has that of the pool.
 
     Several columns make groups that overlap: each value of each column is a group, and so are all
     rows. Then every set of groups that a row can be in has its own level, and each group keeps the
@@ -289,6 +290,9 @@ class GroupCalibration(BaseCalibration):
         """Theorem 1 in every group."""
         shares = ", ".join(f"{alpha:g}" for alpha in alphas)
         own = self.sizes[:-1]
+        pool = pool_sentence(self.groups, int(self.sizes[-1]))
+        if not len(own):
+            return f"{pool} The share above the bound is at most alpha = {shares} there."
         text = (
             f"In each of the {len(own)} groups by {self.labels.name(0)}, over new rows "
             f"exchangeable with the group's {own.min(initial=self.n)} to {own.max(initial=0)} "
@@ -297,7 +301,7 @@ class GroupCalibration(BaseCalibration):
         )
         if self.groups.pool_below is None:
             return f"{text} A row of any other group has no finite bound."
-        return f"{text} {pool_sentence(self.groups, int(self.sizes[-1]))}"
+        return f"{text} {pool}"
 
     def to_parts(self) -> dict[str, Any]:
         """What an archive keeps: tails with their groups, and how groups are told."""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -76,12 +75,19 @@ class FadingCalibration(BaseCalibration):
         return FadingCalibration.of(cal, self.half_life, self.drift_per_row)
 
     @property
-    def digest(self) -> str:
-        """Tells this calibration from others, also of the same rows."""
-        facts = repr((self.half_life, self.drift_per_row)).encode()
-        return blake2b(
-            self.tails.tobytes() + self.ages.tobytes() + facts, digest_size=8
-        ).hexdigest()
+    def plus(self) -> str:
+        """The gap, unless weights are equal."""
+        return "" if math.isinf(self.half_life) else "the gap of rows that drift"
+
+    @property
+    def no_certificate(self) -> str | None:
+        """Rows that fade are not taken as drawn alike; None for equal weights."""
+        if math.isinf(self.half_life):
+            return None
+        return (
+            "the calibration rows fade because they are not drawn alike, so they cannot certify a "
+            "rule; pass fresh labelled rows X and y, or recalibrate without half_life."
+        )
 
     @cached_property
     def weights(self) -> FloatArray:

@@ -79,6 +79,7 @@ class OutOfBagCalibration(MarginalCalibration):
 
     ARCHIVE = Kept("OutOfBag", fields=("tails",))
     holds_rows_out = False
+    has_law = False
     # Tails of new rows and those that calibrate are not exchangeable, so nothing exact is known.
     coverage_law = BaseCalibration.coverage_law
     coverage_p_value = BaseCalibration.coverage_p_value

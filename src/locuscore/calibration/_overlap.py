@@ -234,8 +234,8 @@ class OverlapCalibration(BaseCalibration):
     @property
     def _without_bound(self) -> str:
         if prod(int(np.sum(sizes > 0)) for sizes in self._sizes) == len(self.sets):
-            return "of any other group"
-        return "of any other group, or of groups that do not occur together in fit,"
+            return "of a group without calibration rows"
+        return "of a group without calibration rows, or of groups that never meet in fit,"
 
     @cached_property
     def _sizes(self) -> list[IntArray]:

@@ -25,6 +25,8 @@ def shown_list(found: Sequence[str]) -> str:
 
 def pool_sentence(groups: Groups, n: int, by: str = "") -> str:
     """What is promised of the pool."""
+    if not groups.n_pooled:
+        return f"No group{by} is in the pool; labels that D1 lacks have its {n} calibration rows."
     several = "group" if groups.n_pooled == 1 else f"{groups.n_pooled} groups"
     return (
         f"The {several}{by} with fewer than {groups.pool_below} rows in D1, and "

@@ -7,7 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from locuscore._laws.calibration import BaseCalibration, bound_words, check_tails
+from locuscore._laws.calibration import (
+    BaseCalibration,
+    MarginalCalibration,
+    bound_words,
+    check_tails,
+    sorted_tails,
+)
 from locuscore._protocols import FloatArray, Part, Rows, RowWeights
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
@@ -222,6 +228,11 @@ class WeightedCalibration(BaseCalibration):
         )
 
     @property
+    def plus(self) -> str:
+        """The error of learned weights."""
+        return "the error of the learned weights" if self.is_learned else ""
+
+    @property
     def no_certificate(self) -> str | None:
         """Why the rows of D2 cannot certify; None if they can."""
         if self.is_learned:
@@ -262,14 +273,6 @@ class WeightedCalibration(BaseCalibration):
             f"(weighted form of Theorem 1). {worth}"
         )
 
-    def again(self, cal: Part) -> Self:
-        """The same weights on other calibration rows."""
-        n = n_rows(cal.X)
-        if self.is_given and cal.given is None:
-            raise ValueError(
-                "the weights of this Locus were given as an array; pass weights=, one per row."
-            )
-        told = cal.given if self.reader is None else self.reader(cal.X)
-        weights = check_weights(told, n, self.largest_weight)
-        of_fit = None if self.row_weights is None else self.row_weights.of_fit
-        return self.of(cal, weights, self.reader, self.largest_weight, of_fit)
+    def again(self, cal: Part) -> MarginalCalibration:
+        """Other calibration rows are taken to be like new ones, so they need no weights."""
+        return MarginalCalibration(sorted_tails(cal))

@@ -138,10 +138,9 @@ class GroupCounts:
         order = np.argsort(-size, kind="stable")
         shown = [int(i) for i in order[:SHOWN_GROUPS] if size[i]]
         names = list(self.place)
-        rest = self.table.sum(axis=0) - self.table[shown].sum(axis=0)
+        rest = self.table[np.setdiff1d(np.arange(len(names)), shown)].sum(axis=0)
         delta /= len(shown) + bool(rest[0])
         found = [_group(names[i], self.table[i], delta) for i in shown]
-        rest[2] = self.table[np.setdiff1d(np.arange(len(names)), shown), 2].sum()  # no inf - inf
         return found + ([_group(OTHERS, rest, delta)] if rest[0] else [])
 
 

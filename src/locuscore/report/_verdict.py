@@ -115,7 +115,7 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     Over the draw of the calibration rows and of these; ties can only make it smaller.
     """
     above, promised = n - covered, calibration.promised(alpha)
-    aim = f"at most {percent(promised)} is promised" if promised < 1 else "no share is promised"
+    aim = _aim(calibration, promised)
     seen = (
         f"{above:,} of {n:,} losses ({exact_percent(above / n)}) exceed their bound at alpha = "
         f"{alpha:g}, where {aim}"
@@ -123,7 +123,7 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     about = f"share of losses above their bound at alpha = {alpha:g}"
     p_values = _calibrated(calibration, alpha, n, above)
     trouble = calibration.too_few(alpha)
-    is_testable = p_values[0] is not None or trouble is not None
+    is_testable = calibration.has_law
     untested = "" if is_testable else "There is no exact test of this number."
     more = trouble or _by_clusters(calibration) or untested
     standing = "theorem" if promised < 1 else "heuristic"
@@ -260,15 +260,22 @@ def _joint(
     n, bad = accepted.n_rows, accepted.bad
     seen = (
         f"{bad:,} of {n:,} rows ({exact_percent(bad / n)}) are accepted and have a loss above "
-        f"{tau:g}, where at most {percent(promised)} is promised"
+        f"{tau:g}, where {_aim(calibration, promised)}"
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
     p_values = _calibrated(calibration, alpha, n, bad)
-    is_testable = p_values[0] is not None or calibration.too_few(alpha) is not None
     return Claim(
         "joint", about, rule.standing, promised, bad / n, n, seen, *p_values,
-        more=_by_clusters(calibration), is_testable=is_testable,
+        more=_by_clusters(calibration), is_testable=calibration.has_law,
     )  # fmt: skip
+
+
+def _aim(calibration: Calibration, promised: float) -> str:
+    """What is promised, in words; some calibrations promise a share and something unknown."""
+    if promised >= 1:
+        return "no share is promised"
+    more = f", and {calibration.plus}," if calibration.plus else ""
+    return f"at most {percent(promised)}{more} is promised"
 
 
 def _by_clusters(calibration: Calibration) -> str:
