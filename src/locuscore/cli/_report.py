@@ -21,8 +21,8 @@ from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
-from locuscore.report._verdict import UNTESTED
 
+UNTESTED = "not tested"  # the verdict on a claim, as the summary has it
 Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
 Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
 Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
