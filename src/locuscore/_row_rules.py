@@ -278,8 +278,9 @@ class RowRules(RowScores):
             )
         if X is not None and clusters is None and self.calibration_.n_clusters is not None:
             raise ValueError(
-                "this Locus was fitted with clusters, so fresh rows need theirs; pass clusters=, "
-                "one label per row (a different one for each row if they are independent)."
+                "this Locus was fitted with clusters, so fresh rows need theirs; pass clusters= or "
+                "--clusters COLUMN, one label per row (a different one for each row if they are "
+                "independent)."
             )
 
     def _no_rows(self) -> str:

@@ -257,7 +257,7 @@ def tails_and_clusters(cal: Part) -> tuple[FloatArray, IntArray]:
     if cal.clusters is None:
         raise ValueError(
             "this Locus is calibrated by clusters, so new calibration rows need theirs; pass "
-            "clusters=, one label per row."
+            "clusters= or --clusters COLUMN, one label per row."
         )
     order = np.argsort(cal.tails, kind="stable")
     codes = np.unique(cal.clusters, return_inverse=True)[1]

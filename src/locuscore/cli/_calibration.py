@@ -19,12 +19,13 @@ class CalibrationOptions:
     """For which new rows the promise is made."""
 
     groups: options.GroupColumns = None
+    pool_below: options.PoolBelow = None
     clusters: options.ClusterColumn = None
     target_rows: options.TargetRows = None
     cross_fit: options.Folds = None
 
     def check(self) -> None:
-        """Raise unless at most one of them is chosen."""
+        """Raise unless at most one of them is chosen, and a pool goes with groups."""
         values = {
             "--groups": self.groups,
             "--clusters": self.clusters,
@@ -36,12 +37,15 @@ class CalibrationOptions:
             raise typer.BadParameter(
                 f"{' and '.join(chosen)} are different calibrations; choose one."
             )
+        if self.pool_below is not None and not self.groups:
+            raise typer.BadParameter("--pool-below goes with --groups; give that too.")
 
     @property
     def choice(self) -> Any:
         """The `calibration` of a `Locus`; None for the default."""
         if self.groups:
-            return ByGroup(self.groups[0] if len(self.groups) == 1 else list(self.groups))
+            by = self.groups[0] if len(self.groups) == 1 else list(self.groups)
+            return ByGroup(by, pool_below=self.pool_below)
         if self.target_rows is not None:
             return Shifted()
         return None if self.cross_fit is None else CrossFit(self.cross_fit)

@@ -4,5 +4,5 @@ OK = 0
 FAILED = 1
 WRONG_USAGE = 2
 NOTHING_ACCEPTED = 3  # a certificate that accepts nothing, without --allow-empty
-BROKEN = 4  # a report that finds a claim broken, with --fail-if-broken
+BROKEN = 4  # a report that finds a claim broken, or can test none, with --fail-if-broken
 INTERRUPTED = 130

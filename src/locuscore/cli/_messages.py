@@ -5,6 +5,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from inspect import cleandoc
 from typing import Any
 
 from locuscore.cli._exit_codes import FAILED, WRONG_USAGE
@@ -36,7 +37,13 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
                     traceback.print_exc()
                 raise
 
+    run.__doc__ = _unwrapped(flat.__doc__ or "")  # the help text
     return run
+
+
+def _unwrapped(text: str) -> str:
+    """Return each paragraph in one line, since Typer would keep the line breaks of a docstring."""
+    return "\n\n".join(_joined(part) for part in cleandoc(text).split("\n\n"))
 
 
 def one_line(error: Exception) -> tuple[str, int]:

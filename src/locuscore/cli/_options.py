@@ -165,12 +165,32 @@ GroupColumns = Annotated[
         CALIBRATION,
     ),
 ]
+PoolBelow = Annotated[
+    int | None,
+    option(
+        "--pool-below",
+        "N",
+        "Groups with fewer rows in the part that fits the loss model share one pool; goes with "
+        "--groups.",
+        CALIBRATION,
+        least=2,
+    ),
+]
 ClusterColumn = Annotated[
     str | None,
     option(
         "--clusters",
         "COLUMN",
         "Rows with the same value, such as a day or a customer, stay together; no feature.",
+        CALIBRATION,
+    ),
+]
+ClustersAgain = Annotated[
+    str | None,
+    option(
+        "--clusters",
+        "COLUMN",
+        "Clusters of these rows; needed if fit was given --clusters. Whole clusters count then.",
         CALIBRATION,
     ),
 ]
@@ -198,7 +218,7 @@ HalfLife = Annotated[
     option(
         "--half-life",
         "ROWS",
-        "A row counts half as much as one so many rows later; rows are in order of time.",
+        "A row this many rows older counts half as much; rows are in order of time.",
         CALIBRATION,
     ),
 ]

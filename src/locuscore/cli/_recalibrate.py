@@ -4,11 +4,9 @@ from typing import TypeAlias
 
 from locuscore import FlagRule, GroupRule, JointClaim, Locus, Scorer
 from locuscore.cli import _options as options
-from locuscore.cli._calibration import cluster_labels
-from locuscore.cli._fit import SavingOptions, known_target, read_labelled, split_target
-from locuscore.cli._option_values import ArchiveOptions, check_output, missing_columns
-from locuscore.cli._stream import csv_types, feature_columns
-from locuscore.cli._tables import open_table
+from locuscore.cli._fit import SavingOptions
+from locuscore.cli._labelled import read_fresh
+from locuscore.cli._option_values import ArchiveOptions, check_output
 from locuscore.cli._terminal import Terminal
 
 
@@ -34,24 +32,13 @@ def recalibrate(
     """
     check_output(saving.output, data, reading.predictor, reading.key_file)
     scorer = reading.load(archive, loss)
-    label = known_target(scorer, target)
-    types = csv_types(scorer)
-    types = None if types is None else {**types, label: None}
-    source = open_table(data, types)
-    others = {label, clusters} if scorer.schema.kind == "array" else {label}
-    names = feature_columns(scorer, data, [n for n in source.names if n not in others])
-    own = [] if clusters is None else [clusters]
-    missing_columns(data, own, source.names)
-    wanted = list(dict.fromkeys([*names, label, *own]))
-    sample = read_labelled(terminal, source, wanted, [label], max_rows, seed)
-    X, y = split_target(sample, names, label)
-    labels = None if clusters is None else cluster_labels(sample, clusters)
-    with terminal.working(f"recalibrating on {len(y):,} rows"):
+    rows = read_fresh(terminal, scorer, data, target, clusters, max_rows, seed)
+    with terminal.working(f"recalibrating on {len(rows.y):,} rows"):
         locus = scorer.locus.recalibrate(
-            scorer.schema.conform(X), y, half_life=half_life, clusters=labels
+            rows.X, rows.y, half_life=half_life, clusters=rows.clusters
         )
     rule = None if drop_rule else _rule_after(scorer.rule, locus)
-    saving.save(terminal, Scorer(locus, rule, scorer.alphas), sample, reading.key)
+    saving.save(terminal, Scorer(locus, rule, scorer.alphas), rows.sample, reading.key)
 
 
 Rule: TypeAlias = FlagRule | GroupRule

@@ -22,6 +22,7 @@ from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
 
+UNTESTED = "not tested"  # the verdict on a claim, as the summary has it
 Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
 Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
 Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
@@ -31,7 +32,8 @@ FailIfBroken = Annotated[
     bool,
     switch(
         "--fail-if-broken",
-        "Exit with code 4 if the rows contradict a claim, or were used to fit.",
+        "Exit with code 4 if the rows contradict a claim or were used to fit, or if none of the "
+        "claims can be tested.",
         OUTPUT,
     ),
 ]
@@ -48,6 +50,7 @@ def report(
     target: options.TargetAgain = None,
     losses: Losses = None,
     groups: Groups = None,
+    clusters: options.ClustersAgain = None,
     title: Title = "Locus report",
     unit: Unit = "",
     reading: ArchiveOptions,
@@ -71,7 +74,7 @@ def report(
         check_output(summary, output, *inputs)
     scorer = reading.load(archive, loss)
     label = known_target(scorer, target) if losses is None else losses
-    rows = LabelledRows.open(scorer, data, label, losses is not None, groups)
+    rows = LabelledRows.open(scorer, data, label, losses is not None, groups, clusters)
     started = time.perf_counter()
     with terminal.working("sampling"):
         pilot = rows.pilot(seed)
@@ -101,6 +104,12 @@ def report(
     terminal.show(figures, lambda console: _draw(console, found, figures, output))
     if fail_if_broken and found.is_broken:
         raise typer.Exit(BROKEN)
+    claims = found.summary["verdict"]["claims"]
+    if fail_if_broken and all(claim["verdict"] == UNTESTED for claim in claims):
+        terminal.error(
+            f"no claim of {archive} could be tested, so --fail-if-broken fails; {output} says why."
+        )
+        raise typer.Exit(BROKEN)
 
 
 @dataclass(frozen=True)
@@ -113,10 +122,17 @@ class LabelledRows:
     label: str
     is_loss: bool
     groups: str | None
+    clusters: str | None
 
     @classmethod
     def open(
-        cls, scorer: Scorer, path: Path, label: str, is_loss: bool, groups: str | None
+        cls,
+        scorer: Scorer,
+        path: Path,
+        label: str,
+        is_loss: bool,
+        groups: str | None,
+        clusters: str | None,
     ) -> "LabelledRows":
         """Find the columns."""
         types = csv_types(scorer)
@@ -124,16 +140,17 @@ class LabelledRows:
             is_number = is_loss or scorer.locus.loss_.reads == "numbers"
             types = {**types, label: pa.float64() if is_number else None}
         source = open_table(path, types)
-        missing_columns(path, [label, *([] if groups is None else [groups])], source.names)
-        others = {label, groups} if scorer.schema.kind == "array" else {label}
+        labels = [name for name in (label, groups, clusters) if name is not None]
+        missing_columns(path, labels, source.names)
+        others = set(labels) if scorer.schema.kind == "array" else {label}
         features = feature_columns(scorer, path, [n for n in source.names if n not in others])
-        return cls(path, source, features, label, is_loss, groups)
+        return cls(path, source, features, label, is_loss, groups, clusters)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        groups = [] if self.groups is None else [self.groups]
-        return list(dict.fromkeys([*self.features, self.label, *groups]))
+        labels = [name for name in (self.groups, self.clusters) if name is not None]
+        return list(dict.fromkeys([*self.features, self.label, *labels]))
 
     def pilot(self, seed: int) -> Batch:
         """A uniform sample of the whole file."""
@@ -150,10 +167,12 @@ class LabelledRows:
 
     def _batch(self, table: Any) -> Batch:
         check_target(table.column(self.label), self.label)
-        values = table.column(self.label).to_pandas().to_numpy()
-        groups = None if self.groups is None else table.column(self.groups).to_pandas().to_numpy()
-        X = table.select(self.features)
-        return Batch(X, None, values, groups) if self.is_loss else Batch(X, values, groups=groups)
+        values, groups, clusters = (
+            None if name is None else table.column(name).to_pandas().to_numpy()
+            for name in (self.label, self.groups, self.clusters)
+        )
+        y, losses = (None, values) if self.is_loss else (values, None)
+        return Batch(table.select(self.features), y, losses, groups, clusters)
 
 
 def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:

@@ -91,6 +91,13 @@ def _draw(console: Console, figures: Mapping[str, Any]) -> None:
         print_plain(console, f"Bad rows: {bad:,}, without a prediction and with infinite bounds.")
     for name, n in figures["infinite_bounds"].items():
         if n > bad:
-            text = f"{name} is infinite in {n - bad:,} rows: too few calibration rows."
-            print_plain(console, text)
+            print_plain(console, f"{name} is infinite in {_infinite_rows(n - bad)}")
     print_plain(console, f"Wrote {figures['output']}.")
+
+
+def _infinite_rows(n: int) -> str:
+    """How many rows have no finite bound, and why that may be, whatever the calibration."""
+    why = "there are too few calibration rows for"
+    if n == 1:
+        return f"1 row: {why} it, or its group is unknown."
+    return f"{n:,} rows: {why} them, or their groups are unknown."

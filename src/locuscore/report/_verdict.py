@@ -29,7 +29,7 @@ from locuscore._protocols import BoolArray, Calibration, FloatArray
 from locuscore._shared.multiple_tests import holm
 from locuscore.report._words import exact_percent, p_text, percent, smallest_p
 
-BY_CLUSTERS = "Pass clusters= to test this by whole clusters"
+BY_CLUSTERS = "Pass clusters= or --clusters COLUMN to test this by whole clusters"
 ERROR = 0.05  # probability of contradicting any claim of a scorer whose claims all hold
 MOST_TOLD = 4  # claims in the line over the page
 KEPT, CONTRADICTED, TOO_FEW = "kept", "contradicted", "too few rows to tell"
@@ -66,11 +66,16 @@ class Claim:
     more: str = ""
     is_testable: bool = True
 
+    @property
+    def lacks_clusters(self) -> bool:
+        """Whether it can be tested by whole clusters only, which the report was not told."""
+        return BY_CLUSTERS in (self.seen, self.more.rstrip("."))
+
     def verdict(self, is_rejected: bool, level: float) -> str:
         """Kept, contradicted, too few rows to tell at this level, or not tested at all."""
         if is_rejected:
             return CONTRADICTED
-        if not self.is_testable:
+        if not self.is_testable or self.lacks_clusters:
             return UNTESTED
         return TOO_FEW if self.p_value is None or self.p_doubled > level else KEPT
 
@@ -219,9 +224,7 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
         some = f"{len(few)} of {len(found)} claims"
         return "plain", f"These rows contradict no claim, but are too few to test {some}: {names}."
     if untested:
-        names = _told(claim.about for claim in untested)
-        some = f"{len(untested)} of {len(found)} claims"
-        return "plain", f"These rows contradict no claim, but {some} have no exact test: {names}."
+        return "plain", _without_test(untested, len(found))
     # The deployed rule, if it claims something, and the smallest alpha.
     claims = [claim for claim, _ in found]
     smallest = min((c for c in claims if c.alpha is not None), key=lambda c: c.alpha or 0.0)
@@ -230,6 +233,23 @@ def _banner(found: list[tuple[Claim, str]], notes: Sequence[str]) -> tuple[str, 
     if notes:
         return "warn", f"These rows contradict no claim: {text}. {' '.join(notes)}"
     return "good", f"These rows agree with every claim: {text}."
+
+
+def _without_test(untested: Sequence[Claim], n_claims: int) -> str:
+    """What is said if nothing is wrong but some claims, or all of them, were not tested."""
+    lack_clusters = all(claim.lacks_clusters for claim in untested)
+    if len(untested) == n_claims:
+        if lack_clusters:
+            why = "the clusters of the rows are needed; pass clusters= or --clusters COLUMN"
+        else:
+            names = _told(f"the {claim.about}" for claim in untested)
+            why = f"there is no exact test of {names}"
+        return f"No claim could be tested: {why}."
+    verb = "has" if len(untested) == 1 else "have"
+    what = "cannot be tested without clusters" if lack_clusters else f"{verb} no exact test"
+    names = _told(claim.about for claim in untested)
+    some = f"{len(untested)} of {n_claims} claims"
+    return f"These rows contradict no claim, but {some} {what}: {names}."
 
 
 def _told(texts: Iterable[str]) -> str:
@@ -264,9 +284,11 @@ def _joint(
     )
     about = f"share of all rows that are accepted and have a loss above {tau:g}"
     p_values = _calibrated(calibration, alpha, n, bad)
+    has_too_few = calibration.too_few(alpha) is not None
     return Claim(
         "joint", about, rule.standing, promised, bad / n, n, seen, *p_values,
-        more=_by_clusters(calibration), is_testable=calibration.has_law,
+        more="" if has_too_few else _by_clusters(calibration),
+        is_testable=calibration.has_law,
     )  # fmt: skip
 
 
