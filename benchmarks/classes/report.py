@@ -126,7 +126,7 @@ def missing(summaries: list[Summary]) -> list[str]:
     most = max(n_seeds.values(), default=0)
     absent = [name for name in DATASETS if name not in n_seeds]
     fewer = [f"{name} ({n})" for name, n in n_seeds.items() if n < most]
-    lines = [f"Splits that all methods have: {most}."]
+    lines = [f"Splits that all methods have: at most {most}."]
     lines += [f"No records of {len(absent)}: {_few(absent)}."] if absent else []
     lines += [f"Fewer splits of {len(fewer)}: {_few(fewer)}."] if fewer else []
     return [*lines, ""]

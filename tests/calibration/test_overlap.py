@@ -217,7 +217,7 @@ def test_all_combinations_are_solved_or_those_that_occur(rng, monkeypatch):
     locus = fitted([1, 2], X, y)
     assert len(locus.calibration_.sets) == 5
     assert np.isfinite(locus.loss_bound(new, 0.2)).tolist() == [False, True, False]
-    assert "do not occur together" in locus.calibration_.sentence([0.2])
+    assert "never meet in fit" in locus.calibration_.sentence([0.2])
     monkeypatch.setattr(_overlap, "MOST_SETS", 4)
     with raises(ValueError, "5 different sets", "at most 4", "pool_below"):
         fitted([1, 2], X, y)
