@@ -118,6 +118,9 @@ class Calibration(Protocol):
     def n_entries(self) -> int | None:
         """How many different entries rows can have, if each has a promise of its own, or None."""
 
+    def n_unknown(self, entries: np.ndarray) -> int:
+        """Number of rows that no calibration row is like, so that they have no finite bound."""
+
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
         """Survival level whose upper inverse is the bound at `alpha`."""
 

@@ -299,9 +299,19 @@ class RowScores:
         X = self._check_rows(X)
         out = np.empty((n_rows(X), len(names)))
         given = None if given is None else given.if_needed(scores)
+        n_unknown = 0
         with unseen_said_once(self.schema_, X):
             for block in self.blocks(X, given):
                 self._evaluate(block, scores, out)
+                if block.entries is not None:
+                    n_unknown += self.calibration_.n_unknown(block.entries)
+        if n_unknown:
+            warnings.warn(
+                f"{n_unknown:,} of {len(out):,} rows are of a group without calibration rows, one "
+                "that fit has not seen or a missing one: they have no finite bound.",
+                LocusWarning,
+                stacklevel=3,
+            )
         return like_rows(X, out if ndim else out[:, 0], names)
 
     def _evaluate(self, block: RowBlock, scores: Sequence[Score], out: FloatArray) -> None:

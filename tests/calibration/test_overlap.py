@@ -163,6 +163,7 @@ def fitted(by, X, y, pool_below=None, **settings):
     return Locus(prediction_column(0), calibration=choice, **settings).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:.*of a group without calibration rows")
 def test_bound_and_exceedance_say_the_same_and_never_cross(rng):
     X, y = rows(rng)
     locus = fitted([1, 2], X, y, calibration_size=0.5)
@@ -206,6 +207,7 @@ def test_columns_functions_and_frames_agree(rng):
         assert_close(locus.loss_bound(frame, 0.2), expected)
 
 
+@pytest.mark.filterwarnings("ignore:.*of a group without calibration rows")
 def test_all_combinations_are_solved_or_those_that_occur(rng, monkeypatch):
     X, y = rows(rng)
     X[(X[:, 1] == 1) & (X[:, 2] == 2), 2] = 0  # two groups that never meet

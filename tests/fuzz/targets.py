@@ -288,7 +288,8 @@ def make_target(name):
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
     made, more = CALIBRATIONS.get(name, (lambda: None, {}))
-    settings["calibration"] = made()
+    if name in CALIBRATIONS:
+        settings["calibration"] = made()
     more = {key: value(X) if callable(value) else value for key, value in more.items()}
     locus = Locus(predictor, **settings)
     with patch.object(opinion_models, "MORE_ROUNDS", (20,)):  # small, so that bytes matter

@@ -187,6 +187,10 @@ class BaseCalibration:
         """How many different entries rows can have, if each has a promise of its own."""
         return None
 
+    def n_unknown(self, entries: np.ndarray) -> int:
+        """Number of rows that no calibration row is like, so that they have no finite bound."""
+        return 0
+
     @property
     def lacks(self) -> str | None:
         """What a function must give that an archive could not hold: ``groups``, ``weights``."""

@@ -250,6 +250,10 @@ class GroupCalibration(BaseCalibration):
         counted = self._blocks.at_most(survival, code)
         return np.asarray((1.0 + counted) / (self.sizes[code] + 1.0), dtype=np.float64)
 
+    def n_unknown(self, entries: np.ndarray) -> int:
+        """Rows of a group without calibration rows."""
+        return int(np.sum(self.sizes[entries] == 0))
+
     @property
     def n_entries(self) -> int:
         """One entry for each group, and one for all others."""

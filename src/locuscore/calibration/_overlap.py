@@ -243,6 +243,10 @@ class OverlapCalibration(BaseCalibration):
         ends = np.cumsum([len(one) for one in self.groups])
         return np.split(self.sizes, ends[:-1])
 
+    def n_unknown(self, entries: np.ndarray) -> int:
+        """Rows of groups that were not solved together."""
+        return int(np.sum(entries == len(self.sets)))
+
     def to_parts(self) -> dict[str, Any]:
         """What an archive keeps: the levels of all sets, and how groups are told."""
         return {name: getattr(self, name) for name in ("tails", *ARRAYS)} | {
