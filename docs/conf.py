@@ -117,6 +117,7 @@ CONTENTS = {
         "concepts",
         "guarantees",
         "choosing",
+        "calibration",
         "engines",
         "rules",
         "batch_and_planning",
@@ -127,6 +128,7 @@ CONTENTS = {
     ],
     "docs/reference/index": [
         "locuscore",
+        "calibration",
         "engines",
         "draws",
         "metrics",
@@ -142,6 +144,7 @@ CONTENTS = {
         "/benchmarks/panel/RESULTS",
         "/benchmarks/classes/RESULTS",
         "/benchmarks/small/RESULTS",
+        "/benchmarks/groups/RESULTS",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
         "figures/consistency",
