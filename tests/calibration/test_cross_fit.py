@@ -4,7 +4,6 @@ import json
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LinearRegression
@@ -224,6 +223,8 @@ def test_the_predictor_is_asked_once():
 
 
 def frame(n, seed=0):
+    import pandas as pd
+
     rng = np.random.default_rng(seed)
     kind = rng.choice(["a", "b", "c"], size=n).astype(object)
     size = rng.uniform(size=n)
@@ -234,7 +235,10 @@ def g_of_frame(X):
     return X["size"].to_numpy()
 
 
+@pytest.mark.extra
 def test_frames_and_categories():
+    import pandas as pd
+
     X, y = frame(90)
     X.loc[7, "kind"] = "rare"  # whose fold's model does not know it
     locus = Locus(
@@ -246,6 +250,7 @@ def test_frames_and_categories():
         locus.loss_bound(X.assign(kind="unheard of"), 0.2)
 
 
+@pytest.mark.extra
 def test_reports_and_archives(path):
     X, y = frame(90)
     fresh_X, fresh_y = frame(60, seed=1)
@@ -267,6 +272,7 @@ def test_reports_and_archives(path):
     assert_same_scores(scorer, scorer.without_rows(), fresh_X)
 
 
+@pytest.mark.extra
 def test_an_opinion_that_some_folds_lack():
     """The columns of one meaning stand under one name, also where folds have other widths."""
     X, y = frame(90)
@@ -287,6 +293,7 @@ def test_an_opinion_that_some_folds_lack():
     assert_close(S[:, np.flatnonzero(players == 0)], np.repeat(X[["size"]].to_numpy(), 3, axis=1))
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("gamma", [None, KNNGamma(k=7)])
 def test_round_trips(gamma, path):
     X, y = rows(80)
@@ -332,6 +339,7 @@ def one_fold(locus):
     locus["signals_"]["state"]["folds"] = locus["signals_"]["state"]["folds"][:1]
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize(
     "change",
     [drop_a_model, nest, widen, fewer_folds, no_signals, one_fold],

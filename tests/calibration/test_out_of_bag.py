@@ -147,6 +147,7 @@ def test_calibration_is_marginal_with_these_tails(rng):
     assert_close(locus.exceedance(X, 0.5) <= 0.2, locus.loss_bound(X, 0.2) <= 0.5)
 
 
+@pytest.mark.extra
 def test_its_words(path):
     X, y = rows(120)
     g = RandomForestRegressor(10, random_state=0).fit(X, y)

@@ -264,6 +264,7 @@ def test_frames_of_every_kind_and_the_archive(path, rng):
         assert list(np.asarray(found["flag"])) == expected["flag"].tolist()
 
 
+@pytest.mark.extra
 def test_an_archive_keeps_it_by_position_and_without_a_column(rule, locus, fresh, path):
     X, _ = fresh
     with warns(LocusWarning, "left out"):
@@ -338,6 +339,7 @@ def test_forged_descriptions_are_refused(rule):
             rule_from_dict(state)
 
 
+@pytest.mark.extra
 def test_a_forged_archive_is_refused(rule, locus, path, monkeypatch):
     for change in ({"groups": [["a", 7]]}, {"by": "nowhere"}):
         described = rule.to_dict() | change
