@@ -1,10 +1,11 @@
 """How fast adaptive bounds should adapt: the default `step` and `window` of `Locus.adapt`.
 
 Simulated losses whose size jumps, grows, swings or differs from day to day, and bike hires in the
-order of time; labels come before the next batch. Flights are not read, they judge the choice in
-`flights_in_time.py`. ``python -m benchmarks.choices.steps_in_time`` prints the table: how far the
-coverage of a period is from the promise (root mean square), the largest share of infinite bounds on
-any stream, and the pinball loss of finite bounds, relative to fixed ones (geometric mean).
+order of time; labels come before the next batch. Flights are not read here, but their results were
+known when the defaults were chosen, so `flights_in_time.py` is no independent judge of them.
+``python -m benchmarks.choices.steps_in_time`` prints the table: how far the coverage of a period is
+from the promise (root mean square), the largest share of infinite bounds on any stream, and the
+pinball loss of finite bounds, relative to fixed ones (geometric mean).
 """
 
 from collections.abc import Callable, Iterator

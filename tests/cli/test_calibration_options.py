@@ -134,6 +134,16 @@ def test_recalibrate_makes_the_rule_anew(tmp_path, capsys):
     assert Scorer.load(new).rule is None
 
 
+def test_a_half_life_counts_all_rows(tmp_path, capsys):
+    data, old = write(homes(400), tmp_path / "r.csv"), tmp_path / "o.locus"
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "-o", old)
+    recent, new = write(homes(300, seed=1), tmp_path / "recent.csv"), tmp_path / "n.locus"
+    options = ["--half-life", 50, "--max-rows", 100, "-o", new]
+    assert main([*map(str, ["recalibrate", old, recent, *options])]) == 1
+    assert "--max-rows to 300" in capsys.readouterr().err
+    assert not new.exists()
+
+
 def test_recalibrate_refuses_rows_of_the_loss_model_and_void_rules(tmp_path, capsys):
     frame, fresh = homes(800), homes(400, seed=1)
     data, old = write(frame, tmp_path / "r.csv"), tmp_path / "o.locus"

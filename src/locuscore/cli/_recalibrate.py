@@ -33,12 +33,18 @@ def recalibrate(
     check_output(saving.output, data, reading.predictor, reading.key_file)
     scorer = reading.load(archive, loss)
     rows = read_fresh(terminal, scorer, data, target, clusters, max_rows, seed)
+    sample = rows.sample
+    if half_life is not None and sample.n_dropped:
+        raise ValueError(
+            f"a half-life counts all rows, but only {sample.rows.num_rows:,} of {sample.n_read:,} "
+            f"were read; raise --max-rows to {sample.n_read}, or pass a file of the recent rows."
+        )
     with terminal.working(f"recalibrating on {len(rows.y):,} rows"):
         locus = scorer.locus.recalibrate(
             rows.X, rows.y, half_life=half_life, clusters=rows.clusters
         )
     rule = None if drop_rule else _rule_after(scorer.rule, locus)
-    saving.save(terminal, Scorer(locus, rule, scorer.alphas), rows.sample, reading.key)
+    saving.save(terminal, Scorer(locus, rule, scorer.alphas), sample, reading.key)
 
 
 Rule: TypeAlias = FlagRule | GroupRule
