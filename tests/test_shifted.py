@@ -136,8 +136,8 @@ def test_rows_that_are_like_new_ones_have_no_weights():
         tails = locus.loss_model_.tails(locus.row_signals(more), np.abs(y))
         assert_close(again.calibration_.tails, np.sort(tails))
         assert again.calibration_.asks is None
-    with raises(ValueError, "no weights"):
-        locus.recalibrate(more, y, weights=first(more))
+    with raises(ValueError, "groups=", "weights="):
+        locus.recalibrate(more, y, groups=np.zeros(100))
 
 
 @pytest.mark.parametrize("weights", [first, first(X)])

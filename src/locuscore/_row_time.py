@@ -39,13 +39,13 @@ class RowTime(RowRules):
         alpha: float = 0.1,
         clusters: ArrayLike | None = None,
         groups: Any = None,
-        weights: Any = None,
     ) -> Self:
         """Return a new `Locus`: the same loss model, calibrated on these labelled rows instead.
 
         The rows are the new D2: pass the window that new rows are like. Predictor and loss model
         stay as they are, and this `Locus` is not changed. The promise is the same, for rows
-        exchangeable with the new D2.
+        exchangeable with the new D2. So after `Shifted` these rows have no weights: pass rows of
+        the target.
 
         Rows that are clearly those of D1 are refused, since the loss model has learned from them;
         those of D2 may be used again. Rules on the old bound or exceedance are void with the new
@@ -66,9 +66,9 @@ class RowTime(RowRules):
             The smallest alpha to be asked for: fading too fast for it is refused. It goes with
             `half_life`.
         clusters
-            One label per row where rows come in clusters, as in `fit`.
-        groups, weights
-            One per row, for calibrations that were given them as arrays.
+            One label per row, for a `Locus` that was fitted with clusters.
+        groups
+            One label per row, for groups that were given to `fit` as an array.
 
         Examples
         --------
@@ -85,7 +85,7 @@ class RowTime(RowRules):
         check_is_fitted(self)
         check_predictor(self.predictor_)
         X = self._check_rows(X)
-        how = Recalibration(half_life, drift_per_row, alpha, clusters, Given(groups, weights))
+        how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
         outputs = self.signals_.outputs(self.predictor_, X)
         z = self._losses(outputs, y)
         return self._recalibrated(outputs, z, as_array(y), "y", how)
@@ -100,13 +100,12 @@ class RowTime(RowRules):
         alpha: float = 0.1,
         clusters: ArrayLike | None = None,
         groups: Any = None,
-        weights: Any = None,
     ) -> Self:
         """Recalibrate from losses that were logged with their rows; see `recalibrate`."""
         check_is_fitted(self)
         X = self._check_rows(X)
         check_same_order(X=X, z=z)
-        how = Recalibration(half_life, drift_per_row, alpha, clusters, Given(groups, weights))
+        how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
         losses = self.support_.check(check_losses(as_array(z), n_rows(X), "z"))
         outputs = self.signals_.outputs(self.predictor_, X)
         return self._recalibrated(outputs, losses, losses, "losses", how)
@@ -156,10 +155,7 @@ class RowTime(RowRules):
         tails = self.loss_model_.tails(S, z)
         new = copy.copy(self)
         new.calibration_rows_, new.n_labelled_ = np.arange(len(z)), len(z)
-        given = how.given
-        check_same_order(
-            X=outputs.X, clusters=how.clusters, groups=given.groups, weights=given.weights
-        )
+        check_same_order(X=outputs.X, clusters=how.clusters, groups=how.groups)
         codes = how.cluster_codes(len(z))
         cal = Part(outputs.X, new.calibration_rows_, S, tails, codes)
         new.calibration_, new.calibration_clusters_ = how.calibrated(self.calibration_, cal), codes
@@ -176,7 +172,7 @@ class Recalibration:
     drift_per_row: float | None
     alpha: float
     clusters: ArrayLike | None
-    given: Given
+    groups: Any
 
     def check(self, old: Calibration) -> None:
         """Raise where settings do not go together, or not with the kind of calibration."""
@@ -210,21 +206,11 @@ class Recalibration:
 
     def calibrated(self, old: Calibration, cal: Part) -> Calibration:
         """What the rows teach: the same kind as before, or weights that fade."""
-        if old.asks == "weights":
-            self._refuse_weights()
-        else:
-            cal = replace(cal, given=self.given.asked(old))
+        if old.asks == "groups" or self.groups is not None:
+            cal = replace(cal, given=Given(self.groups).asked(old))
         if self.half_life is None:
             return self._reached(old.again(cal))
         return self._reached(FadingCalibration.of(cal, self.half_life, self.drift_per_row))
-
-    def _refuse_weights(self) -> None:
-        """Raise if weights were passed: rows that are like new ones have none."""
-        if self.given.weights is not None or self.given.groups is not None:
-            raise ValueError(
-                "recalibrate takes its rows to be like new ones, so they have no weights; leave "
-                "weights= out."
-            )
 
     def _reached(self, made: Calibration) -> Calibration:
         """Refuse weights that fade too fast for alpha."""

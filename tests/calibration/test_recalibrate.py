@@ -195,7 +195,6 @@ def test_few_rows_warn_as_ever(locus):
         ({"half_life": 50, "clusters": np.zeros(300)}, ["without clusters"]),
         ({"clusters": np.zeros(300)}, ["without clusters", "fit(X, y, clusters=...)"]),
         ({"groups": np.zeros(300)}, ["groups="]),
-        ({"weights": np.ones(300)}, ["weights="]),
     ],
 )
 def test_bad_settings(locus, settings, facts):
