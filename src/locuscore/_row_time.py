@@ -194,11 +194,6 @@ class Recalibration:
                 "half_life is for marginal calibration, and this Locus has a "
                 f"{type(old).__name__}; leave it out, and pass the recent rows only."
             )
-        if self.clusters is not None:
-            raise ValueError(
-                "half_life fades row by row, so it does not go with clusters; pass the recent "
-                "clusters only."
-            )
 
     def cluster_codes(self, n: int) -> IntArray | None:
         """Codes of the clusters of n rows; None without clusters."""

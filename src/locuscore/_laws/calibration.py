@@ -215,7 +215,7 @@ class BaseCalibration:
 
     def sentence(self, alphas: Sequence[float]) -> str:
         """What is promised of the bounds at these alphas."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind has its own
 
     def rule_facts(self, alpha: float) -> dict[str, Any]:
         """The promise of the bound, which `tau_rule` passes on."""

@@ -44,7 +44,7 @@ class ClusteredTails(BaseCalibration):
     @property
     def shares(self) -> FloatArray:
         """Smallest alpha where 0, 1, ..., n of the tails are at most the survival, ascending."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind has its own
 
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None = None) -> FloatArray:
         """The smallest tail at which `smallest_alpha` exceeds alpha, or 0 if it always does."""
