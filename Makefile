@@ -57,6 +57,14 @@ panel classes small groups: .venv/.bench
 choices-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.$(subst -,_,$*) $(BENCH)
 
+# puncc needs an older numpy, so it has an environment of its own.
+choices-shift-puncc: .venv-puncc/.ready
+
+.venv-puncc/.ready:
+	$(PYTHON) -m venv .venv-puncc
+	.venv-puncc/bin/python -m pip install --quiet --disable-pip-version-check puncc==0.9.3 "numpy<2"
+	touch $@
+
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 
@@ -92,4 +100,4 @@ fuzz: costs-fuzz-archives
 	touch $@
 
 clean:
-	rm -rf .venv .venv-core build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core .venv-puncc build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -58,7 +58,8 @@ class Fitted:
         self.locus = locus = Locus(g.fit(X[train], y[train]), random_state=seed).fit(X[fit], y[fit])
         self.seed, self.pool, self.held_out = seed, X[pool], X[held_out]
         self.fit, self.cal = X[fit[locus.fit_rows_]], X[fit[locus.calibration_rows_]]
-        model, z = locus.loss_model_, locus.losses(self.held_out, y[held_out])
+        self.held_out_losses = z = locus.losses(self.held_out, y[held_out])
+        model = locus.loss_model_
         S, z_cal = locus.row_signals(self.held_out), locus.calibration_losses_
         unit = z_cal.mean()
         # Tails of D2, tails of the held-out rows, and the bound at a level for each of these.
