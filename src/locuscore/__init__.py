@@ -3,7 +3,6 @@
 `Locus` wraps a fitted predictor and a loss, and bounds the loss of each single prediction.
 """
 
-from locuscore._adaptive import AdaptiveBounds
 from locuscore._archive.container import ArchiveError, read_manifest
 from locuscore._archive.manifest import inspect_archive
 from locuscore._archive.predictor_files import load_predictor
@@ -51,6 +50,7 @@ from locuscore._rules.weighted import certify_weighted
 from locuscore._scorer import Column, Scorer
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
+from locuscore._stream.adaptive import AdaptiveBounds
 
 __all__ = [
     "AdaptiveBounds",

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._adaptive import AdaptiveBounds
 from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
@@ -21,6 +20,7 @@ from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import label_codes
+from locuscore._stream.adaptive import AdaptiveBounds
 from locuscore.calibration._fading import FadingCalibration
 
 

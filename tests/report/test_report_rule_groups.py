@@ -5,8 +5,8 @@ import pytest
 
 from helpers import assert_close, raises
 from locuscore import GroupRule, Locus, Score, Scorer, certify_groups, match_acceptance
+from locuscore._shared.share_interval import share_interval
 from locuscore.engines import Forest
-from locuscore.metrics import share_interval
 from locuscore.report import report
 
 TAU, ETA, DELTA = 0.7, 0.15, 0.05

@@ -17,7 +17,7 @@ from locuscore._shared.checks import (
     check_scores,
     one_tau,
 )
-from locuscore.metrics import share_interval
+from locuscore._shared.share_interval import share_interval
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from locuscore.engines._folds import Fold, fold_laws
 from locuscore.engines._forest import Forest
 from locuscore.engines._quantile import QuantileGrid
 from locuscore.engines._scale import Scale
-from locuscore.metrics import crps_by_row, pinball_by_row
+from locuscore.metrics._bounds import pinball_by_row
+from locuscore.metrics._distributions import crps_by_row
 
 N_LEVELS = 50  # knots of the CRPS: its error is far below the differences between engines
 

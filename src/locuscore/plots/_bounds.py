@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_count, check_same_length, one_tau
-from locuscore.metrics import losses_and
+from locuscore._shared.metric_arrays import losses_and
 from locuscore.plots import _style as look
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from locuscore._shared.checks import check_count, check_same_length, one_alpha
-from locuscore.metrics import LocalCoverage, check_probabilities, local_coverage, losses_and
+from locuscore._shared.metric_arrays import check_probabilities, losses_and
+from locuscore.metrics import LocalCoverage, local_coverage
 from locuscore.plots import _style as look
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import as_floats, check_same_length, one_tau
-from locuscore.metrics import check_flags
+from locuscore._shared.metric_arrays import check_flags
 from locuscore.plots import _style as look
 
 if TYPE_CHECKING:

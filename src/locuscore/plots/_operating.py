@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from locuscore import OperatingCurve, operating_curve
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_numbers, check_share, one_alpha, one_tau
-from locuscore.metrics import ExceedanceCurve, exceedance_curve, losses_and
+from locuscore._shared.metric_arrays import losses_and
+from locuscore.metrics import ExceedanceCurve, exceedance_curve
 from locuscore.plots import _style as look
 
 if TYPE_CHECKING:

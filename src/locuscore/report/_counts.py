@@ -9,7 +9,7 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import is_missing
 from locuscore._shared.readable import shortened
 from locuscore._shared.sampling import column_sample
-from locuscore.metrics import share_interval
+from locuscore._shared.share_interval import share_interval
 from locuscore.report._grid import ALPHAS, Grid
 
 MOST_GROUPS = 10_000  # labels that are told apart while counting

@@ -43,7 +43,7 @@ from locuscore._row_scores import Given, RowScores
 from locuscore._shared.checks import check_alpha, check_between, check_count, check_losses
 from locuscore._shared.frames import as_array, like_rows, n_rows, numbered
 from locuscore._shared.json_values import from_json, to_json
-from locuscore._waiting_rows import Batch, WaitingRows, read_count
+from locuscore._stream.waiting_rows import Batch, WaitingRows, read_count
 
 # Chosen on simulated drifts and on bike hires, see benchmarks/choices/steps_in_time.py.
 LARGEST_STEP, STEP_OF_BATCH = 0.005, 0.1
