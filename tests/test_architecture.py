@@ -25,7 +25,7 @@ LAYERS = [
     {"_row_rules", "_stream"},
     {"_row_time"},
     {"_locus"},
-    {"_archive"},
+    {"_archive", "_row_columns"},
     {"_scorer"},
     {"__init__"},
     {"datasets", "plots", "report", "spark", "testing"},

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from helpers import raises
-from locuscore import Locus, Scorer, _scorer, prediction_column
+from locuscore import Locus, Scorer, _row_columns, prediction_column
 from locuscore._shared.checks import BadRowsError
 from locuscore.engines import Scale
 
@@ -50,7 +50,7 @@ def test_rows_are_counted_over_all_blocks(scorer, monkeypatch):
 
 @pytest.mark.parametrize("most", [3, 65_536])
 def test_bad_rows_are_flagged_and_the_others_as_ever(most, scorer, monkeypatch):
-    monkeypatch.setattr(_scorer, "MOST_ROWS_AT_ONCE", most)
+    monkeypatch.setattr(_row_columns, "MOST_ROWS_AT_ONCE", most)
     out, is_bad = scorer.tolerate(spoiled())
     assert list(out) == scorer.column_names
     assert np.flatnonzero(is_bad).tolist() == BAD

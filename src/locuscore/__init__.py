@@ -15,6 +15,7 @@ from locuscore._laws.calibration import conformal_rank
 from locuscore._laws.gamma import KNNGamma
 from locuscore._laws.scores import RowLaws, Score
 from locuscore._locus import Locus
+from locuscore._row_columns import Column
 from locuscore._row_scores import Given, RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
 from locuscore._rules.certificate import (
@@ -47,7 +48,7 @@ from locuscore._rules.route import (
 from locuscore._rules.rule import FlagRule, tau_rule
 from locuscore._rules.tune import match_acceptance, tune_alpha, tune_threshold
 from locuscore._rules.weighted import certify_weighted
-from locuscore._scorer import Column, Scorer
+from locuscore._scorer import Scorer
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.kept import Kept
 from locuscore._stream.adaptive import AdaptiveBounds

@@ -1,7 +1,6 @@
 """From labelled rows, however many, to one plain dict: all that a report shows."""
 
 import datetime
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore import FlagRule, GroupRule, Reuse, Scorer
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import Rows
 from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
@@ -18,43 +17,24 @@ from locuscore._shared.seeds import spawn_seeds
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words
-from locuscore.report._attribution import (
-    MOST_ORDERS,
-    MOST_SIGNALS,
-    Attribution,
-    attribute,
-    rows_explained,
-)
+from locuscore.report._attribution import MOST_ORDERS
 from locuscore.report._clusters import ClusterCounts
 from locuscore.report._counts import AcceptedLosses, ExplorerCounts, GroupCounts
 from locuscore.report._entries import EntryCounts
-from locuscore.report._grid import ALPHAS, Grid, certified, make_grid
-from locuscore.report._laws import (
-    Block,
-    Laws,
-    feature_names,
-    signal_names,
-    spread_column,
-)
+from locuscore.report._explained import ExplainedRows
+from locuscore.report._explorer import explorer, null
+from locuscore.report._grid import Grid, make_grid
+from locuscore.report._laws import Block, Laws, signal_names, spread_column
 from locuscore.report._reuse import with_reuse
-from locuscore.report._rows import Entry, Extremes, cell, is_number
+from locuscore.report._rows import Extremes
 from locuscore.report._rule_groups import RuleGroupCounts
-from locuscore.report._verdict import (
-    CONTRADICTED,
-    Accepted,
-    contradicted_thresholds,
-    coverage_claim,
-    judge,
-    rule_claim,
-)
+from locuscore.report._verdict import Accepted, coverage_claim, judge, rule_claim
 
 FORMAT = 1
 NO_ROWS = "a report needs at least one labelled row; got none."
 SAMPLE_ROWS = 100_000  # for quantiles, deciles and the PIT test; with fewer rows all of them
 CURVE_ROWS = 20_000  # for the curves, which need every row's signals
 CURVE_FLOATS = 4_000_000
-MOST_REASONS = 8
-MOST_IMPORTANCE = 30
 
 
 class Summary:
@@ -197,9 +177,10 @@ class Summary:
             "curve": self._curves(),
             "bounds": pictures.bounds(alpha, bound),
         }
-        plain: dict[str, Any] = to_json(found | self._rows(), _null)
+        plain: dict[str, Any] = to_json(found | self._explained(), null)
         # Large, and made of plain numbers.
-        return plain | {"explorer": self._explorer(archive, verdict)}
+        shown = explorer(scorer, self.grid, self.counts, archive, verdict)
+        return plain | {"explorer": shown}
 
     def _verdict(self, coverage: list[dict[str, Any]]) -> dict[str, Any]:
         """Judge the rule and the coverage at every alpha."""
@@ -252,37 +233,11 @@ class Summary:
             raise ValueError("clusters must be given for every batch, or for none.")
         return None if clusters is None else read_labels(as_array(clusters), n, "clusters")
 
-    def _explorer(self, archive: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
-        grid, counts, rule = self.grid, self.counts, self.scorer.rule
-        threshold = None
-        if grid.thresholds is not None and grid.passed is not None and isinstance(rule, FlagRule):
-            proven, shown = certified(rule), None
-            if proven is not None:
-                by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
-                is_broken = verdict["claims"][0]["verdict"] == CONTRADICTED
-                broken = contradicted_thresholds(*by_score, grid.passed, proven.eta, is_broken)
-                shown = {"tau": proven.tau, "eta": proven.eta, "delta": proven.delta}
-                shown |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
-            threshold = {
-                "score": str(rule.score),
-                "thresholds": to_json(grid.thresholds, _null),
-                "accepted": counts.accepted_by_score.tolist(),
-                "bad": counts.bad_by_score.tolist(),
-                "certified": shown,
-                "start": grid.threshold_start,
-            }
-        return {
-            "taus": grid.taus.tolist(),
-            "alphas": ALPHAS.tolist(),
-            "accepted": counts.accepted.tolist(),
-            "bad": counts.bad.tolist(),
-            "losses_above": counts.losses_above.tolist(),
-            "start": {"tau_index": grid.tau_start, "alpha_index": grid.alpha_start},
-            "threshold": threshold,
-            "interval_level": words.LEVEL,
-            "archive": archive,
-            "loss": self.scorer.locus.loss_.name,
-        }
+    def _explained(self) -> dict[str, Any]:
+        assert self.curve_sample is not None
+        _, _, background = self.curve_sample.rows(MOST_ORDERS)
+        rows = ExplainedRows(self.scorer, self.grid.tau, background, self._order_seed)
+        return rows.tables(self.extremes)
 
     def _groups(self) -> dict[str, Any] | None:
         if self.groups is None:
@@ -312,103 +267,3 @@ class Summary:
         features = signals[:, : self.scorer.locus.n_features_in_]
         scores["isolation forest"] = pictures.outlier_score(features, self._forest_seed)
         return pictures.curves(self.grid.tau, loss, scores, self._forest_seed)
-
-    def _rows(self) -> dict[str, Any]:
-        riskiest, safest = self.extremes.riskiest, self.extremes.safest
-        entries, n = [*riskiest, *safest], len(riskiest)
-        names = signal_names(self.scorer, len(entries[0].signals))
-        room = rows_explained(len(names))
-        explained = [*range(n)[: (room + 1) // 2], *range(n, len(entries))[: room // 2]]
-        attribution = self._attribute([entries[i] for i in explained])
-        self._add_probabilities(entries)
-        columns, table = _table(self.scorer, entries, self.grid.tau)
-        rows = [
-            {"row": entry.label, "values": values, "reasons": []}
-            for entry, values in zip(entries, table, strict=True)
-        ]
-        if attribution is not None:
-            for i, parts in zip(explained, attribution.values, strict=True):
-                rows[i]["reasons"] = self._reasons(entries[i], parts, names)
-        shown = {"columns": columns, "riskiest": rows[:n], "safest": rows[n:]}
-        return {"rows": shown, "attribution": self._importance(attribution, names)}
-
-    def _add_probabilities(self, entries: list[Entry]) -> None:
-        """What a reader takes a score for: how likely a loss above tau is at these rows."""
-        model = self.scorer.locus.loss_model_
-        dist = model.dist(np.stack([entry.signals for entry in entries]))
-        for entry, p in zip(entries, dist.estimate().sf(self.grid.tau), strict=True):
-            entry.cells["probability"] = float(p)
-
-    def _attribute(self, entries: list[Entry]) -> Attribution | None:
-        assert self.curve_sample is not None
-        _, _, background = self.curve_sample.rows(MOST_ORDERS)
-        if background.shape[1] > MOST_SIGNALS:
-            return None
-        # In random order: the first of the stream are not typical of it.
-        background = np.random.default_rng(self._order_seed).permutation(background)
-        signals = np.stack([entry.signals for entry in entries])
-        alpha, tau = self.scorer.alphas[0], self.grid.tau
-        read = None if entries[0].read is None else np.array([entry.read for entry in entries])
-        return attribute(self.scorer.locus, signals, background, alpha, tau, self._order_seed, read)
-
-    def _reasons(self, entry: Entry, values: FloatArray, names: list[str]) -> list[dict[str, Any]]:
-        # Signals begin with the columns of X, unless they are a function.
-        known = [] if self.scorer.locus.signals_.encoder is None else entry.features
-        cells = [*known, *entry.signals[len(known) :].tolist()]
-        order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
-        reasons = []
-        for j in order[values[order] != 0]:
-            value = cell(cells[j], as_text=not is_number([cells[j]]))
-            reason = {"name": names[j], "value": value, "factor": math.exp(values[j])}
-            if entry.opinion is not None and j == len(values) - 1:  # several columns, and the last
-                reason |= {"value": None, "text": entry.opinion}
-            reasons.append(reason)
-        return reasons
-
-    def _importance(self, found: Attribution | None, names: list[str]) -> dict[str, Any] | None:
-        if found is None:
-            return None
-        mean = np.abs(found.values).mean(axis=0)
-        order = np.argsort(-mean, kind="stable")[:MOST_IMPORTANCE]
-        return {
-            "method": found.method,
-            "what": found.what,
-            "n_rows": len(found.values),
-            "n_background": found.n_background,
-            "evaluations": found.evaluations,
-            "seconds": found.seconds,
-            "baseline": math.exp(found.base),
-            "importance": [{"name": names[j], "mean_abs_log": float(mean[j])} for j in order],
-        }
-
-
-def _table(
-    scorer: Scorer, entries: list[Entry], tau: float
-) -> tuple[list[dict[str, str]], list[list[Any]]]:
-    """Columns of the table of rows, and the cells of each row."""
-    roles = {column.name: column.role for column in scorer.columns if column.role == "prediction"}
-    names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
-    names["probability"] = f"estimated P(loss > {tau:.4g})"
-    if scorer.rule is not None:
-        names["score"] = str(scorer.rule.score)
-    keys = list(entries[0].cells)
-    columns = [
-        {"key": key, "name": names.get(key, key), "role": roles.get(key, key)} for key in keys
-    ]
-    shown = feature_names(scorer)[: len(entries[0].features)]
-    columns += [
-        {"key": f"feature_{j}", "name": name, "role": "feature"} for j, name in enumerate(shown)
-    ]
-    table = [[*entry.cells.values(), *entry.features] for entry in entries]
-    numeric = [is_number(list(values)) for values in zip(*table, strict=True)]
-    for part, numbers in zip(columns, numeric, strict=True):
-        part["kind"] = "number" if numbers else "text"
-    cells = [
-        [cell(value, as_text=not ok) for value, ok in zip(row, numeric, strict=True)]
-        for row in table
-    ]
-    return columns, cells
-
-
-def _null(_: float) -> None:
-    """What a page shows of a number that JSON does not have."""
