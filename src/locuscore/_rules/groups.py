@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
-from locuscore._protocols import BoolArray
+from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import rows_needed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.certify import (
@@ -78,39 +78,47 @@ def certify_groups(
     shared = _check_pool(pool, names)
     other = None if reference is None else check_scores(reference=reference)[0]
     # Each unit is certified on its own: a group, or the pool, which has the number -1.
-    unit = np.array([-1 if name in shared else i for i, name in enumerate(names)])[member]
-    units = np.unique(unit)
+    unit_of = [-1 if name in shared else i for i, name in enumerate(names)]
+    unit = np.array(unit_of)[member]
+    where = {i: f"group {name!r}" for i, name in enumerate(names)}
+    where[-1] = f"the {len(shared)} pooled groups together"
+    units, sizes = np.unique(unit, return_counts=True)
     needed = rows_needed(0, claim.eta, claim.delta / len(units))
-    sizes = {int(u): int(np.sum(unit == u)) for u in units}
     # The guarantee holds given the sizes, so they may decide how delta is divided.
-    n_rules = sum(size >= needed for size in sizes.values())
-    part = claim.delta / max(n_rules, 1)
+    n_rules = int(np.sum(sizes >= needed))
     together = f"All {n_rules} rules hold together with confidence {1 - claim.delta:g}."
-
-    def certified(u: int) -> FlagRule:
-        where = f"group {names[u]!r}" if u >= 0 else f"the {len(shared)} pooled groups together"
-        if sizes[u] < needed:
-            own = replace(claim, n_rows=sizes[u], delta=claim.delta / len(units))
-            rule = _too_small(of, where, needed, own)
+    rules = {}
+    for u, size in zip(units.tolist(), sizes.tolist(), strict=True):
+        if size < needed:
+            own = replace(claim, n_rows=size, delta=claim.delta / len(units))
+            rule = _too_small(of, where[u], needed, own)
         else:
-            rows: BoolArray = unit == u
-            own = replace(claim, n_rows=sizes[u], delta=part)
-            if other is None:
-                rule = certify_rows(s[rows], bad[rows], own, of)
-            else:
-                rule = certify_on_reference(s[rows], bad[rows], own, of, other)
-            rule = replace(rule, guarantee=f"In {where}: {rule.guarantee} {together}")
-        more = (WITHIN,) if u >= 0 else (WITHIN, POOL_MIXED, POOL_FIXED)
-        assert isinstance(rule.certificate, ExceedanceCertificate)
-        return replace(
-            rule,
-            assumptions=(*rule.assumptions, *more),
-            certificate=GroupCertificate(where, rule.certificate),
-        )
+            own = replace(claim, n_rows=size, delta=claim.delta / n_rules)
+            rule = _certify_unit(s[unit == u], bad[unit == u], own, of, other)
+            rule = replace(rule, guarantee=f"In {where[u]}: {rule.guarantee} {together}")
+        rules[u] = _within(rule, where[u], is_pool=u < 0)
+    return GroupRule({name: rules[u] for name, u in zip(names, unit_of, strict=True)}, by)
 
-    rules = {u: certified(u) for u in sizes}
-    found = {name: rules[-1 if name in shared else i] for i, name in enumerate(names)}
-    return GroupRule(found, by)
+
+def _certify_unit(
+    score: FloatArray,
+    bad: BoolArray,
+    claim: ExceedanceCertificate,
+    of: Score,
+    reference: FloatArray | None,
+) -> FlagRule:
+    """Certify on the rows of a group or of the pool."""
+    if reference is None:
+        return certify_rows(score, bad, claim, of)
+    return certify_on_reference(score, bad, claim, of, reference)
+
+
+def _within(rule: FlagRule, where: str, *, is_pool: bool) -> FlagRule:
+    """The rule as one for a group or the pool, with what is assumed of its rows."""
+    assert isinstance(rule.certificate, ExceedanceCertificate)
+    more = (WITHIN, POOL_MIXED, POOL_FIXED) if is_pool else (WITHIN,)
+    certificate = GroupCertificate(where, rule.certificate)
+    return replace(rule, assumptions=(*rule.assumptions, *more), certificate=certificate)
 
 
 def _check_pool(pool: Collection[Hashable], names: list[Hashable]) -> set[Hashable]:

@@ -9,13 +9,14 @@ mean among the accepted is at most eta. That is tested by the game of `betting`,
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import UNNAMED, Score
-from locuscore._protocols import FloatArray
+from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.betting import rows_without_loss
 from locuscore._rules.certificate import WeightedCertificate
 from locuscore._rules.mean_loss import (
@@ -96,53 +97,78 @@ def certify_weighted(
     s, bad = checked_rows(score, losses, tau)
     eta, delta = check_between(eta, "eta"), check_between(delta, "delta")
     largest = check_between(largest_weight, "largest_weight", 0.0, math.inf)
-    u = _shares(s, weights, largest)
-    x = np.clip(eta + u * (bad - eta), 0.0, 1.0)
-    other_u = None
+    rows, other_u = WeightedRows(s, bad, _shares(s, weights, largest), eta), None
     if reference is None:
-        aside, testing = set_aside(s, x)
-        source = f"the scores of {len(aside)} of the {len(s)} rows, set aside and not tested on"
-        known, other_u = s[aside], u[aside]
-        s, u, x, bad = s[testing], u[testing], x[testing], bad[testing]
+        rows, known, other_u = rows.set_aside()
+        source = f"the scores of {len(known)} of the {len(s)} rows, set aside and not tested on"
     else:
         (known,) = check_scores(reference=reference)
         if reference_weights is not None:
             other_u = _shares(known, reference_weights, largest)
         source = f"the scores of {len(known)} reference rows"
-    start, needed = _start(known, other_u, len(s), eta, delta)
+    start, needed = _start(known, other_u, len(rows.score), eta, delta)
     grid = quantile_thresholds(known, MOST_THRESHOLDS, start)
-    table, n_passed = tested_in_order(s, x, grid, eta, delta)
-    rates = [_weighted_share(bad, u, is_accepted(s, edge)) for edge in grid]
-    columns = {
-        "threshold": grid,
-        "n_accepted": table["n_accepted"],
-        "exceedance": np.array(rates),
-        "p_value": table["p_value"],
-    }
+    table, n_passed = rows.tests(grid, delta)
     claim = WeightedCertificate(
-        n_rows=len(s),
+        n_rows=len(rows.score),
         tau=float(tau),
         eta=eta,
         delta=delta,
         largest_weight=largest,
-        effective_rows=_effective(u),
+        effective_rows=_effective(rows.u),
         thresholds=source,
     )
     if n_passed:
-        threshold = float(grid[n_passed - 1])
-        claim, guarantee = _certified(claim, columns, n_passed - 1, u, is_accepted(s, threshold))
+        claim, guarantee = _certified(claim, table, n_passed - 1, rows)
     else:
-        threshold = -np.inf
-        claim, guarantee = _why_none_passed(claim, columns, needed)
+        claim, guarantee = _why_none_passed(claim, table, needed)
     return FlagRule(
         of,
-        threshold,
+        float(grid[n_passed - 1]) if n_passed else -np.inf,
         "certificate",
         guarantee,
         ASSUMPTIONS,
-        table={name: tuple(column.tolist()) for name, column in columns.items()},
+        table={name: tuple(column.tolist()) for name, column in table.items()},
         certificate=claim,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """The certifying rows, with their weights as shares of the largest."""
+
+    score: FloatArray
+    bad: BoolArray
+    u: FloatArray
+    eta: float
+
+    @property
+    def x(self) -> FloatArray:
+        """What has a mean of at most eta among the accepted if the claim holds, from 0 to 1."""
+        return np.clip(self.eta + self.u * (self.bad - self.eta), 0.0, 1.0)
+
+    def set_aside(self) -> tuple[Self, FloatArray, FloatArray]:
+        """Four fifths of the rows, and the scores and weights of the others."""
+        aside, testing = set_aside(self.score, self.x)
+        kept = replace(self, score=self.score[testing], bad=self.bad[testing], u=self.u[testing])
+        return kept, self.score[aside], self.u[aside]
+
+    def tests(self, grid: FloatArray, delta: float) -> tuple[dict[str, FloatArray], int]:
+        """Accepted rows, estimated share of bad ones, p-values; how many thresholds passed."""
+        table, n_passed = tested_in_order(self.score, self.x, grid, self.eta, delta)
+        rates = np.array([self._share_bad(edge) for edge in grid])
+        columns = {"threshold": grid, "n_accepted": table["n_accepted"], "exceedance": rates}
+        return columns | {"p_value": table["p_value"]}, n_passed
+
+    def weight_up_to(self, threshold: float) -> float:
+        """Share of the weight of all rows that is accepted."""
+        return float(self.u[is_accepted(self.score, threshold)].sum() / self.u.sum())
+
+    def _share_bad(self, threshold: float) -> float:
+        """Estimate of the share of bad rows among accepted new rows."""
+        accepted = is_accepted(self.score, threshold)
+        total = float(self.u[accepted].sum())
+        return float(self.u[accepted & self.bad].sum()) / total if total else math.nan
 
 
 def _shares(score: FloatArray, weights: ArrayLike, largest: float) -> FloatArray:
@@ -189,25 +215,15 @@ def _start(
     return share, enough / mean_gain if mean_gain else None
 
 
-def _weighted_share(bad: np.ndarray, u: FloatArray, accepted: np.ndarray) -> float:
-    """Estimate of the share of bad rows among accepted new rows."""
-    total = float(u[accepted].sum())
-    return float(u[accepted & bad].sum()) / total if total else math.nan
-
-
 def _effective(u: FloatArray) -> float:
     return float(u.sum() ** 2 / np.sum(u**2)) if u.any() else 0.0
 
 
 def _certified(
-    claim: WeightedCertificate,
-    table: dict[str, FloatArray],
-    place: int,
-    u: FloatArray,
-    accepted: np.ndarray,
+    claim: WeightedCertificate, table: dict[str, FloatArray], place: int, rows: WeightedRows
 ) -> tuple[WeightedCertificate, str]:
     n, rate, p = (float(table[name][place]) for name in ("n_accepted", "exceedance", "p_value"))
-    share = float(u[accepted].sum() / u.sum())
+    share = rows.weight_up_to(float(table["threshold"][place]))
     claim = replace(claim, n_accepted=int(n), acceptance=share, exceedance=rate, p_value=p)
     return claim, (
         f"P(loss > {claim.tau:g} | accepted) <= {claim.eta:g} for a new row of the mix that the "
