@@ -29,8 +29,8 @@ from locuscore._protocols import (
     Part,
     Rows,
 )
-from locuscore._row_rules import MOST_REFERENCE_ROWS
 from locuscore._row_time import RowTime
+from locuscore._rules.held_out import MOST_REFERENCE_ROWS
 from locuscore._shared.checks import (
     check_loss_size,
     check_losses,

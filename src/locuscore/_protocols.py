@@ -8,7 +8,7 @@ the law of each row is inverted.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+CertifiesBy = Literal["rows", "clusters", "weights"]
 
 
 @runtime_checkable
@@ -109,6 +110,10 @@ class Calibration(Protocol):
     @property
     def no_certificate(self) -> str | None:
         """Why the rows of D2 cannot certify a rule; None if they can."""
+
+    @property
+    def certifies_by(self) -> CertifiesBy:
+        """How the rows of D2 certify: each as one draw, whole clusters, or by their weights."""
 
     @property
     def row_weights(self) -> "RowWeights | None":

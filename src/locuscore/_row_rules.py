@@ -1,8 +1,9 @@
 """Which rules a fitted Locus makes, and how it applies them."""
 
 from collections.abc import Collection, Hashable, Sequence
+from dataclasses import replace
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,29 +13,24 @@ from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
-from locuscore._protocols import FloatArray, IntArray, Rows, RowWeights
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
-from locuscore._rules.certify import certify_threshold
-from locuscore._rules.certify_clusters import certify_clusters
 from locuscore._rules.group_rule import (
+    AnyRule,
     GroupRule,
     Rule,
     check_by,
     check_rule,
     check_same_calibration,
-    groups_made_with,
-    groups_with_rows_of_fit,
+    with_each_rule,
 )
 from locuscore._rules.groups import certify_groups
+from locuscore._rules.held_out import Asked, HeldOut
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, made_with, tau_rule, with_rows_of_fit
-from locuscore._rules.thresholds import ties_heavily
-from locuscore._rules.weighted import certify_weighted
 from locuscore._shared.checks import check_same_order, one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
 from locuscore._shared.labels import read_labels
-
-MOST_REFERENCE_ROWS = 1_000
 
 
 class RowRules(RowScores):
@@ -108,75 +104,17 @@ class RowRules(RowScores):
         `clusters` of its own; new clusters must be independent of those of `fit`. Without
         `reference`, the thresholds for D2 are those of `reference_signals_`.
         """
-        check_is_fitted(self)
-        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
-        other = None if reference is None else as_array(self.scores(reference, chosen))
-        if (X is None) != (y is None):
-            raise ValueError("certify needs both X and y, or neither to use the calibration rows.")
-        self._check_clusters(X, clusters)
-        check_same_order(X=X, clusters=clusters)
-        if X is not None and y is not None:
-            if chosen.alpha is not None:
-                self._warn_if_too_few(chosen.alpha)
-            values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
-        elif not hasattr(self, "calibration_losses_"):
-            raise ValueError(self._no_rows())
-        elif self.calibration_.no_certificate is not None:
-            raise ValueError(self.calibration_.no_certificate)
-        else:
-            model, z = self.loss_model_, self.calibration_losses_
-            values = chosen.before_calibration(model, self.calibration_signals_)
+        asked = self._asked(tau, eta, delta, of, reference, starts)
+        self._check_fresh_rows(X, y, clusters, "certify")
+        if X is None or y is None:
+            rule = self._held_out(asked.of).certify(asked, self.calibration_.certifies_by)
             check_reference(self.used_rows_, self.schema_, reference)
-            clusters = self.calibration_clusters_
-            if self.calibration_.row_weights is not None:
-                if starts is not None:
-                    raise ValueError("starts are for rows that count alike; leave them out.")
-                return self._certify_weighted(chosen, tau, eta, delta, values, other)
-            if other is None and hasattr(self, "reference_signals_"):
-                known = chosen.before_calibration(model, self.reference_signals_)
-                other = known if clusters is not None or ties_heavily(known) else None
-        settings: dict[str, Any] = {"of": chosen, "reference": other, "starts": starts}
-        if clusters is None:
-            rule = certify_threshold(values, z, tau, eta, delta, **settings)
-        else:
-            rule = certify_clusters(values, z, clusters, tau, eta, delta, **settings)
-        rule = made_with(rule, self.calibration_digest_)
-        if X is None or y is None or self.used_rows_ is None:
             return rule
-        reuse = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y))
-        found = reuse.verdict
-        check_fresh(found, allow_rows_used_in_fit)
-        return with_rows_of_fit(rule, found.n_found, found.n, were_used=found.outcome == "used")
-
-    def _certify_weighted(
-        self,
-        score: Score,
-        tau: float,
-        eta: float,
-        delta: float,
-        values: FloatArray,
-        reference: FloatArray | None,
-    ) -> FlagRule:
-        """Certify on D2 by its weights; thresholds are scores of D1, unless they are given."""
-        by = cast(RowWeights, self.calibration_.row_weights)
-        weights = None
-        if reference is None and by.of_fit is not None:
-            n = len(self.fit_signals_)
-            some = np.linspace(0, n - 1, min(n, MOST_REFERENCE_ROWS)).astype(np.int64)
-            S, weights = self.fit_signals_[some], by.of_fit[some]
-            reference = score.before_calibration(self.loss_model_, S)
-        return certify_weighted(
-            values,
-            self.calibration_losses_,
-            by.weights,
-            tau,
-            eta,
-            delta,
-            of=score,
-            largest_weight=by.largest,
-            reference=reference,
-            reference_weights=weights,
-        )
+        if asked.of.alpha is not None:
+            self._warn_if_too_few(asked.of.alpha)
+        values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
+        rule = asked.on_fresh(values, z, clusters)
+        return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
 
     def certify_groups(
         self,
@@ -211,66 +149,100 @@ class RowRules(RowScores):
         pool
             Groups that share one rule, see `certify_groups`.
         """
-        check_is_fitted(self)
-        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
-        if (X is None) != (y is None):
-            raise ValueError(
-                "certify_groups needs both X and y, or neither to use the calibration rows."
-            )
-        column_of = check_by(by) if isinstance(by, str | Integral) else None
+        asked, column_of = self._asked(tau, eta, delta, of), _column_of(by)
         if X is None or y is None:
-            if not hasattr(self, "calibration_losses_"):
-                raise ValueError(self._no_rows())
-            if self.calibration_.no_certificate is not None:
-                raise ValueError(self.calibration_.no_certificate)
-            if self.calibration_clusters_ is not None or self.calibration_.row_weights is not None:
-                raise ValueError(
-                    "certify_groups takes rows as independent draws from the population of new "
-                    "rows, and the calibration rows of this Locus have clusters or weights; pass "
-                    "fresh labelled rows X and y that are."
-                )
-            model, z = self.loss_model_, self.calibration_losses_
-            values = chosen.before_calibration(model, self.calibration_signals_)
-            known = chosen.before_calibration(model, self.reference_signals_)
-            options: dict[str, Any] = {"of": chosen, "pool": pool, "by": column_of}
-            options["reference"] = known if ties_heavily(known) else None
-            labels = self._calibration_labels(by)
-            return certify_groups(values, z, labels, tau, eta, delta, **options)
-        if chosen.alpha is not None:
-            self._warn_if_too_few(chosen.alpha)
+            self._check_fresh_rows(X, y, None, "certify_groups")
+            return self._certify_groups_held_out(by, asked, pool)
+        if asked.of.alpha is not None:
+            self._warn_if_too_few(asked.of.alpha)
         if self.calibration_.n_clusters is not None:
             raise ValueError(
                 "this Locus was fitted with clusters, and certify_groups takes rows as "
                 "independent; certify by clusters with certify(..., X, y, clusters=...)."
             )
         X = as_rows(X)
-        labels = _labels(by, X) if column_of is not None or callable(by) else by
+        labels = by if column_of is None and not callable(by) else _labels(by, X)
         check_same_order(X=X, groups=labels)
         labels = read_labels(labels, n_rows(X))
-        values, z = self._scores_and_losses(X, y, chosen, Given(groups, weights))
-        rule = certify_groups(
-            values, z, labels, tau, eta, delta, of=chosen, pool=pool, by=column_of
+        values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
+        rule = _certified_groups(asked, values, z, labels, column_of, pool)
+        return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
+
+    def _certify_groups_held_out(
+        self, by: Any, asked: Asked, pool: Collection[Hashable]
+    ) -> GroupRule:
+        """Certify on D2, where its rows are independent draws that count alike."""
+        rows = self._held_out(asked.of)
+        if self.calibration_.certifies_by != "rows":
+            raise ValueError(
+                "certify_groups takes rows as independent draws from the population of new "
+                "rows, and the calibration rows of this Locus have clusters or weights; pass "
+                "fresh labelled rows X and y that are."
+            )
+        asked = replace(asked, reference=rows.known_where_tied)
+        labels = self._calibration_labels(by)
+        return _certified_groups(asked, rows.score, rows.losses, labels, _column_of(by), pool)
+
+    def _asked(
+        self,
+        tau: float,
+        eta: float,
+        delta: float,
+        of: Score | None,
+        reference: Rows | None = None,
+        starts: Sequence[float] | None = None,
+    ) -> Asked:
+        """What is to be certified; by default of the raw tail at tau."""
+        check_is_fitted(self)
+        chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
+        other = None if reference is None else as_array(self.scores(reference, chosen))
+        return Asked(chosen, tau, eta, delta, other, starts)
+
+    def _held_out(self, score: Score) -> HeldOut:
+        """The rows of D2, if they can certify."""
+        if not hasattr(self, "calibration_losses_"):
+            raise ValueError(self._no_rows())
+        if self.calibration_.no_certificate is not None:
+            raise ValueError(self.calibration_.no_certificate)
+        return HeldOut(
+            scores=lambda S: score.before_calibration(self.loss_model_, S),
+            signals=self.calibration_signals_,
+            losses=self.calibration_losses_,
+            clusters=self.calibration_clusters_,
+            weights=self.calibration_.row_weights,
+            # A Locus that was loaded and calibrated again has no rows of D1.
+            reference_signals=getattr(self, "reference_signals_", None),
+            fit_signals=getattr(self, "fit_signals_", None),
         )
-        rule = groups_made_with(rule, self.calibration_digest_)
+
+    def _on_fresh_rows(self, rule: AnyRule, X: Rows, y: ArrayLike, allow_used: bool) -> AnyRule:
+        """The rule with what made it: the calibration, and rows that may be those of `fit`."""
+        rule = with_each_rule(rule, lambda part: made_with(part, self.calibration_digest_))
         if self.used_rows_ is None:
             return rule
-        found = Reuse(self.used_rows_, self.schema_, "y").add(X, as_array(y)).verdict
-        check_fresh(found, allow_rows_used_in_fit)
-        were_used = found.outcome == "used"
-        return groups_with_rows_of_fit(rule, found.n_found, found.n, were_used=were_used)
+        found = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y)).verdict
+        check_fresh(found, allow_used)
+        seen, were_used = (found.n_found, found.n), found.outcome == "used"
+        return with_each_rule(rule, lambda part: with_rows_of_fit(part, *seen, were_used=were_used))
 
     def _calibration_labels(self, by: Any) -> Any:
         """Groups of the rows of D2, by a column, a function, or the labels of all rows of `fit`.
 
         After `recalibrate`, of all rows that were given to it.
         """
-        if isinstance(by, str | Integral) or callable(by):
+        if _column_of(by) is not None or callable(by):
             return _labels(by, self.calibration_inputs_)
         labels = read_labels(by, self.n_labelled_, "by")
         return [labels[i] for i in self.calibration_rows_]
 
-    def _check_clusters(self, X: Rows | None, clusters: ArrayLike | None) -> None:
-        """Raise unless fresh rows have clusters where the rows of `fit` had, and D2 its own."""
+    def _check_fresh_rows(
+        self, X: Rows | None, y: ArrayLike | None, clusters: ArrayLike | None, method: str
+    ) -> None:
+        """Raise unless fresh rows have labels, and clusters where the rows of `fit` had."""
+        if (X is None) != (y is None):
+            raise ValueError(
+                f"{method} needs both X and y, or neither to use the calibration rows."
+            )
         if X is None and clusters is not None:
             raise ValueError(
                 "clusters go with fresh rows X and y; those of the calibration rows are known from "
@@ -282,6 +254,7 @@ class RowRules(RowScores):
                 "--clusters COLUMN, one label per row (a different one for each row if they are "
                 "independent)."
             )
+        check_same_order(X=X, clusters=clusters)
 
     def _no_rows(self) -> str:
         """Why there are no calibration rows that could certify."""
@@ -360,3 +333,31 @@ class RowRules(RowScores):
 def _labels(by: Any, X: Rows) -> Any:
     """Groups of rows, by a column or a function of them."""
     return by(X) if callable(by) else column(X, by)
+
+
+def _column_of(by: Any) -> str | int | None:
+    """The column that tells the groups of new rows; None if a function or labels do."""
+    return check_by(by) if isinstance(by, str | Integral) else None
+
+
+def _certified_groups(
+    asked: Asked,
+    score: FloatArray,
+    losses: FloatArray,
+    labels: Any,
+    by: str | int | None,
+    pool: Collection[Hashable],
+) -> GroupRule:
+    """A rule for each group; new rows tell theirs by the column `by`, if there is one."""
+    return certify_groups(
+        score,
+        losses,
+        labels,
+        asked.tau,
+        asked.eta,
+        asked.delta,
+        of=asked.of,
+        pool=pool,
+        by=by,
+        reference=asked.reference,
+    )

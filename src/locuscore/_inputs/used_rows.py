@@ -144,7 +144,7 @@ def check_fresh(verdict: "Verdict", allow: bool) -> None:
     if verdict.outcome == "used" and not allow:
         raise ValueError(f"{verdict.sentence} {HOW_TO_ALLOW}")
     if verdict.outcome != "fresh":
-        warnings.warn(verdict.sentence, LocusWarning, stacklevel=3)
+        warnings.warn(verdict.sentence, LocusWarning, stacklevel=4)
 
 
 def check_reference(used: UsedRows | None, schema: Schema, reference: Rows | None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import betabinom
 
-from locuscore._protocols import FloatArray, IntArray, Part, Rows, RowWeights
+from locuscore._protocols import CertifiesBy, FloatArray, IntArray, Part, Rows, RowWeights
 from locuscore._shared.kept import Kept, kept_of
 
 FAR = 15.0  # standard deviations
@@ -167,6 +167,11 @@ class BaseCalibration:
     def n_clusters(self) -> int | None:
         """Rows come one by one."""
         return None
+
+    @property
+    def certifies_by(self) -> CertifiesBy:
+        """Whole clusters certify where there are any, and otherwise each row."""
+        return "rows" if self.n_clusters is None else "clusters"
 
     @property
     def reads(self) -> Callable[[Rows], np.ndarray] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +14,7 @@ from locuscore._laws.scores import Score
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.card import group_card, listed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
-from locuscore._rules.rule import (
-    FlagRule,
-    Standing,
-    check_calibration,
-    made_with,
-    with_rows_of_fit,
-)
+from locuscore._rules.rule import FlagRule, Standing, check_calibration
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import check_same_order, is_missing
 from locuscore._shared.frames import column
@@ -222,6 +216,7 @@ class GroupRule(Mapping[Hashable, FlagRule]):
 
 
 Rule: TypeAlias = FlagRule | GroupRule
+AnyRule = TypeVar("AnyRule", FlagRule, GroupRule)
 
 
 def check_rule(rule: Any) -> Rule:
@@ -259,21 +254,14 @@ def check_same_calibration(rule: Rule, calibration: str | None) -> None:
         check_calibration(part, calibration)
 
 
-def groups_made_with(rule: GroupRule, calibration: str | None) -> GroupRule:
-    """The rule, with the digest of the calibration in every group; see `made_with`."""
-    return _for_each(rule, lambda part: made_with(part, calibration))
-
-
-def groups_with_rows_of_fit(
-    rule: GroupRule, n_found: int, n_rows: int, *, were_used: bool
-) -> GroupRule:
-    """The rule as a heuristic in every group, if `fit` used its certifying rows; else as it is."""
-    if not were_used:
-        return rule
-    return _for_each(rule, lambda part: with_rows_of_fit(part, n_found, n_rows, were_used=True))
-
-
-def _for_each(rule: GroupRule, change: Callable[[FlagRule], FlagRule]) -> GroupRule:
+@overload
+def with_each_rule(rule: FlagRule, change: Callable[[FlagRule], FlagRule]) -> FlagRule: ...
+@overload
+def with_each_rule(rule: GroupRule, change: Callable[[FlagRule], FlagRule]) -> GroupRule: ...
+def with_each_rule(rule: Rule, change: Callable[[FlagRule], FlagRule]) -> Rule:
+    """The rule with a change: of itself, or of each rule that its groups have."""
+    if isinstance(rule, FlagRule):
+        return change(rule)
     made = {id(part): change(part) for _, part in rule.units}
     return replace(rule, rules={label: made[id(part)] for label, part in rule.items()})
 

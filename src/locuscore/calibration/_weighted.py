@@ -61,6 +61,8 @@ class WeightedCalibration(BaseCalibration):
         holds=(DensityRatio, WeightColumn),
     )
 
+    certifies_by = "weights"
+
     tails: FloatArray
     weights: FloatArray
     reader: Reader | None = None
