@@ -10,10 +10,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 
-from archives_for_tests import forge, loss_model, members_of, rows, small_scorer
+from archives_for_tests import forged, loss_model, rows, small_scorer
 from helpers import raises
 from locuscore import ArchiveError, Scorer
-from locuscore._archive.container import array_bytes, read_archive, write_archive
+from locuscore._archive.container import read_archive, write_archive
 from locuscore._archive.skops_models import skops_bytes
 from locuscore.engines import Gaussian, Scale
 
@@ -34,23 +34,6 @@ def saved(tmp_path_factory):
         return path
 
     return path_of
-
-
-def forged(saved, target, change):
-    """Copy an archive, with its state changed by a function that may add arrays."""
-    members = members_of(saved)
-    state = json.loads(members["scorer.json"])
-    added = {}
-
-    def array(values):
-        name = f"parts/forged_{len(added)}.npy"
-        added[name] = array_bytes(values)
-        return {"is": "array", "member": name}
-
-    change(state["locus"], array)
-    target.write_bytes(saved.read_bytes())
-    forge(target, {"scorer.json": json.dumps(state).encode(), **added})
-    return target
 
 
 @pytest.mark.parametrize(

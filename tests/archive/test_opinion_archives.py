@@ -1,17 +1,13 @@
 """Archives with a second opinion: the same scores again, and forged ones do no harm."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from archives_for_tests import forge, members_of
+from archives_for_tests import forged
 from helpers import raises
 from locuscore import ArchiveError, Scorer, prediction_column
-from locuscore._archive.container import array_bytes
-from locuscore._archive.skops_models import skops_bytes
 from locuscore._shared.boosting import BoostedTrees
 from opinions_for_tests import KINDS, kind_of, of_errors, opinion_of, waves
 
@@ -105,25 +101,9 @@ def test_lists_without_functions_need_none(path):
 
 
 @pytest.fixture
-def forged(saved, path):
+def changed_and_loaded(saved, path):
     """Save an archive again, its state changed by a function that may add parts."""
-
-    def change_and_load(kind, change):
-        members, added = members_of(saved(kind)[1]), {}
-        state = json.loads(members["scorer.json"])
-
-        def part(value):
-            is_array = isinstance(value, np.ndarray)
-            name = f"parts/forged_{len(added)}.{'npy' if is_array else 'skops'}"
-            added[name] = array_bytes(value) if is_array else skops_bytes(value)
-            return {"is": "array" if is_array else "skops", "member": name}
-
-        change(state["locus"], part)
-        path.write_bytes(saved(kind)[1].read_bytes())
-        forge(path, {"scorer.json": json.dumps(state).encode(), **added})
-        return Scorer.load(path)
-
-    return change_and_load
+    return lambda kind, change: Scorer.load(forged(saved(kind)[1], path, change))
 
 
 def opinion(locus):
@@ -215,9 +195,9 @@ TEXT = ["high", "low", "middle"]
         ("error", in_engine(error_column_=lambda part: part(np.arange(3)))),
     ],
 )
-def test_what_is_refused_when_it_is_read(forged, kind, change):
+def test_what_is_refused_when_it_is_read(changed_and_loaded, kind, change):
     with pytest.raises(ArchiveError):
-        forged(kind, change)
+        changed_and_loaded(kind, change)
 
 
 def with_classes(codes):
@@ -258,18 +238,18 @@ def wide(n_outputs):
         ("error", in_engine(error_loss_=lambda part: part(StandardScaler().fit(X))), "other leave"),
     ],
 )
-def test_what_is_an_error_before_a_row_is_scored(forged, kind, change, error):
-    scorer = forged(kind, change)
+def test_what_is_an_error_before_a_row_is_scored(changed_and_loaded, kind, change, error):
+    scorer = changed_and_loaded(kind, change)
     with pytest.raises((ValueError, TypeError, AttributeError), match=error):
         scorer(NEW)
 
 
-def test_an_opinion_that_was_taken_away_is_missed(forged):
+def test_an_opinion_that_was_taken_away_is_missed(changed_and_loaded):
     """Its columns are among those the engine was fitted on."""
 
     def without(locus, part):
         locus["signals_"]["state"]["opinion"] = None
 
-    scorer = forged("error", without)
+    scorer = changed_and_loaded("error", without)
     with raises(ValueError, "5 signals", "got 3"):
         scorer(NEW)

@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 
 from archives_for_tests import (
     assert_same_scores,
-    forge,
-    members_of,
+    forged,
+    forged_state,
     rows,
     small_scorer,
 )
@@ -179,20 +179,18 @@ def saved(tmp_path_factory):
     ],
 )
 def test_a_forged_object_of_ones_own_is_refused(kind, change, message, saved, path):
-    path.write_bytes((saved / f"{kind.__name__}.locus").read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    state["locus"]["engine_"]["state"].update(change)
-    forge(path, {"scorer.json": json.dumps(state).encode()})
+    forged_state(saved / f"{kind.__name__}.locus", path, ["engine_"], change)
     with pytest.raises(ArchiveError, match=message):
         Scorer.load(path, classes=[kind])
 
 
 @needs_skops
 def test_what_a_class_holds_stands_inside_it_only(saved, path):
-    path.write_bytes((saved / "Constant.locus").read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    state["locus"]["floor_"] = state["locus"]["engine_"]["state"]["spread_"]
-    forge(path, {"scorer.json": json.dumps(state).encode()})
+
+    def change(locus, _):
+        locus["floor_"] = locus["engine_"]["state"]["spread_"]
+
+    forged(saved / "Constant.locus", path, change)
     with raises(ArchiveError, "'constant.Spread'"):
         Scorer.load(path, classes=[Constant])
 

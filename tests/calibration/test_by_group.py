@@ -1,18 +1,16 @@
 """ByGroup: a level for each group, from labels of any kind, through every part of the chain."""
 
 import datetime
-import json
 import pickle
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from archives_for_tests import forge, members_of
+from archives_for_tests import forged_state
 from engines_for_tests import ConstantNormal
 from helpers import assert_close, raises, warns
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer, prediction_column
-from locuscore._archive.container import array_bytes
 from locuscore._laws.calibration import MarginalCalibration, conformal_rank
 from locuscore._protocols import Part
 from locuscore.calibration import ByGroup
@@ -455,15 +453,7 @@ def test_archives_keep_columns_arrays_and_functions(saved):
 )
 def test_forged_groups_are_refused(sound, tmp_path, field, value):
     assert Scorer.load(sound).locus.calibration_.n == 99
-    path = tmp_path / "x.locus"
-    path.write_bytes(sound.read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    changed = {}
-    if isinstance(value, np.ndarray):
-        changed["parts/forged.npy"] = array_bytes(value)
-        value = {"is": "array", "member": "parts/forged.npy"}
-    state["locus"]["calibration_"]["state"][field] = value
-    forge(path, {"scorer.json": json.dumps(state).encode(), **changed})
+    path = forged_state(sound, tmp_path / "x.locus", ["calibration_"], {field: value})
     with pytest.raises(ArchiveError):
         Scorer.load(path)
 

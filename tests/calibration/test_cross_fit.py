@@ -1,6 +1,5 @@
 """CrossFit: equal to its formula, coherent, and at home in the rest of the library."""
 
-import json
 import warnings
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LinearRegression
 
-from archives_for_tests import assert_same_scores, forge, members_of, rows
+from archives_for_tests import assert_same_scores, forged, rows
 from engines_for_tests import ConstantNormal, FirstSignalNormal, quick
 from helpers import assert_close, raises, warns
 from locuscore import ArchiveError, KNNGamma, Locus, LocusWarning, Reuse, Score, Scorer
@@ -307,13 +306,6 @@ def test_round_trips(gamma, path):
         Scorer.load(path)
 
 
-def changed(path, change):
-    """Let a function change the state of the estimator in an archive."""
-    state = json.loads(members_of(path)["scorer.json"])
-    change(state["locus"])
-    forge(path, {"scorer.json": json.dumps(state).encode()})
-
-
 def drop_a_model(locus):
     locus["engine_"]["state"]["models"].pop()
 
@@ -350,7 +342,7 @@ def test_forged_archives_are_refused(change, path):
     settings = {"engine": Forest(n_trees=2), "signals": "x", "random_state": 0}
     locus = Locus(LinearRegression().fit(X, y), calibration=CrossFit(4), **settings).fit(X, y)
     Scorer(locus).save(path)
-    changed(path, change)
+    forged(path, path, lambda locus, _: change(locus))
     with pytest.raises(ArchiveError):
         Scorer.load(path)
 

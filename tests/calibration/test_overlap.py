@@ -1,17 +1,15 @@
 """Overlapping groups: cutoffs as linear programs say, levels that never cross, and the chain."""
 
-import json
 import pickle
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from archives_for_tests import forge, members_of
+from archives_for_tests import forged_state
 from engines_for_tests import ConstantNormal
 from helpers import assert_close, raises, warns
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer, prediction_column
-from locuscore._archive.container import array_bytes
 from locuscore._laws.calibration import calibrated_level
 from locuscore._protocols import Part
 from locuscore.calibration import ByGroup, _overlap
@@ -400,14 +398,6 @@ LEVELS = np.tile(np.linspace(0.1, 0.9, len(ALPHAS)), (6, 1))
 )
 def test_forged_sets_are_refused(sound, tmp_path, field, value):
     assert Scorer.load(sound).locus.calibration_.levels.shape == LEVELS.shape
-    path = tmp_path / "x.locus"
-    path.write_bytes(sound.read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    changed = {}
-    if isinstance(value, np.ndarray):
-        changed["parts/forged.npy"] = array_bytes(value)
-        value = {"is": "array", "member": "parts/forged.npy"}
-    state["locus"]["calibration_"]["state"][field] = value
-    forge(path, {"scorer.json": json.dumps(state).encode(), **changed})
+    path = forged_state(sound, tmp_path / "x.locus", ["calibration_"], {field: value})
     with pytest.raises(ArchiveError):
         Scorer.load(path)

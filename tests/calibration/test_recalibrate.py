@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
+from archives_for_tests import assert_same_scores, forged, rows, small_scorer
 from calibrations_for_tests import LevelPerRow
 from engines_for_tests import quick
 from helpers import assert_close, raises, warns
@@ -277,11 +277,12 @@ def test_forged_fading_is_refused(path, part, value):
     scorer = small_scorer()
     new = scorer.locus.recalibrate(*RECENT, half_life=80)
     Scorer(new).save(path)
-    state = json.loads(members_of(path)["scorer.json"])
-    parts = state["locus"]["calibration_"]["state"]
-    parts[part] = parts["tails"] if part == "ages" else value
-    if part == "ages":
-        parts["tails"] = {"is": "tuple", "items": [0.1, 0.2]}
-    forge(path, {"scorer.json": json.dumps(state).encode()})
+
+    def change(locus, _):
+        parts = locus["calibration_"]["state"]
+        parts[part] = parts["tails"] if part == "ages" else value
+        if part == "ages":
+            parts["tails"] = {"is": "tuple", "items": [0.1, 0.2]}
+
     with pytest.raises(ArchiveError):
-        Scorer.load(path)
+        Scorer.load(forged(path, path, change))

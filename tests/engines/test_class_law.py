@@ -1,14 +1,11 @@
 """A forest of few rows mixes in what the second opinion on the class says of the loss."""
 
-import json
-
 import numpy as np
 import pytest
 
-from archives_for_tests import forge, members_of
+from archives_for_tests import assert_loads, forged, forged_state
 from helpers import assert_close, raises
 from locuscore import Locus, Scorer, cost
-from locuscore._archive.container import array_bytes
 from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.distribution import LossDistribution
 from locuscore._laws.signed_errors import fit_engine
@@ -217,20 +214,8 @@ NONE = "law of a loss"
 )
 def test_laws_in_archives(archive, change, error, tmp_path):
     locus, saved = archive
-    path, added = tmp_path / "x.locus", {}
-    path.write_bytes(saved.read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    for name, value in change.items():
-        if isinstance(value, np.ndarray):
-            added["parts/forged.npy"] = array_bytes(value)
-            change = {name: {"is": "array", "member": "parts/forged.npy"}}
-    state["locus"]["engine_"]["state"]["class_law_"]["state"] |= change
-    forge(path, {"scorer.json": json.dumps(state).encode(), **added})
-    if error is None:
-        assert np.array_equal(Scorer.load(path).locus.loss_bound(NEW), locus.loss_bound(NEW))
-        return
-    with raises(ValueError, error):
-        Scorer.load(path)(NEW)
+    path = forged_state(saved, tmp_path / "x.locus", ["engine_", "class_law_"], change)
+    assert_loads(path, locus, NEW, error)
 
 
 @pytest.mark.extra
@@ -238,15 +223,14 @@ def test_laws_in_archives(archive, change, error, tmp_path):
 def test_archives_without_a_law_or_with_another_thing(archive, law, tmp_path):
     """Those that were written before there was one load as they were."""
     locus, saved = archive
-    path = tmp_path / "x.locus"
-    path.write_bytes(saved.read_bytes())
-    state = json.loads(members_of(path)["scorer.json"])
-    engine = state["locus"]["engine_"]["state"]
-    engine["class_law_"] = law
-    if law == "missing":
-        del engine["class_law_"]
-    forge(path, {"scorer.json": json.dumps(state).encode()})
-    scorer = Scorer.load(path)
+
+    def change(state, _):
+        engine = state["engine_"]["state"]
+        engine["class_law_"] = law
+        if law == "missing":
+            del engine["class_law_"]
+
+    scorer = Scorer.load(forged(saved, tmp_path / "x.locus", change))
     if law in ("missing", None):
         plain = Forest(5, min_samples_leaf=10).set_params(**locus.engine_.get_params())
         plain.fit(locus.fit_signals_, locus.losses(X, labels(Y))[locus.fit_rows_])

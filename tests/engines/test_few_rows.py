@@ -1,15 +1,13 @@
 """A forest of few rows: one shape for all of them, and losses in units of the members' spread."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from archives_for_tests import forge, members_of
-from helpers import assert_close, raises
+from archives_for_tests import assert_loads, forged_state
+from helpers import assert_close
 from locuscore import Locus, Scorer
 from locuscore._laws.signed_errors import ErrorLoss, SignedErrors, fit_engine
 from locuscore.engines import Forest
@@ -187,11 +185,4 @@ def test_units_in_archives(change, error, tmp_path):
     locus, X = fitted(80)
     path = tmp_path / "x.locus"
     Scorer(locus, alphas=(0.1,)).save(path)
-    state = json.loads(members_of(path)["scorer.json"])
-    state["locus"]["engine_"]["state"]["unit_"]["state"] |= change
-    forge(path, {"scorer.json": json.dumps(state).encode()})
-    if error is None:
-        assert np.array_equal(Scorer.load(path).locus.loss_bound(X), locus.loss_bound(X))
-        return
-    with raises(ValueError, error):
-        Scorer.load(path)(X)
+    assert_loads(forged_state(path, path, ["engine_", "unit_"], change), locus, X, error)

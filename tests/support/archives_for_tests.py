@@ -8,7 +8,10 @@ import zipfile
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
+from helpers import raises
 from locuscore import KNNGamma, Locus, Scorer, engines
+from locuscore._archive.container import array_bytes
+from locuscore._archive.skops_models import skops_bytes
 from locuscore._shared.boosting import BoostedTrees
 from locuscore.calibration import CrossFit
 from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
@@ -84,6 +87,15 @@ def assert_same_scores(one, other, batch):
             assert (a == b).all()
 
 
+def assert_loads(path, locus, X, error=None):
+    """An archive gives the bounds of a Locus; or it is refused, at the latest when it scores."""
+    if error is None:
+        assert np.array_equal(Scorer.load(path).locus.loss_bound(X), locus.loss_bound(X))
+        return
+    with raises(ValueError, error):
+        Scorer.load(path)(X)
+
+
 def members_of(path):
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -101,6 +113,37 @@ def forge(path, changed, manifest=None):
         archive.writestr("manifest.json", json.dumps(listed))
         for name, data in members.items():
             archive.writestr(name, data)
+
+
+def forged(saved, target, change):
+    """Copy an archive, the state of its Locus changed by a function that may add parts.
+
+    It is called with the state and a function that makes a part of an array or of a model.
+    """
+    state, added = json.loads(members_of(saved)["scorer.json"]), {}
+
+    def part(value):
+        is_array = isinstance(value, np.ndarray)
+        name = f"parts/forged_{len(added)}.{'npy' if is_array else 'skops'}"
+        added[name] = array_bytes(value) if is_array else skops_bytes(value)
+        return {"is": "array" if is_array else "skops", "member": name}
+
+    change(state["locus"], part)
+    target.write_bytes(saved.read_bytes())
+    forge(target, {"scorer.json": json.dumps(state).encode(), **added})
+    return target
+
+
+def forged_state(saved, target, where, change):
+    """Copy an archive with other values in the state of one object, which `where` names."""
+
+    def put(locus, part):
+        for name in where:
+            locus = locus[name]["state"]
+        for name, value in change.items():
+            locus[name] = part(value) if isinstance(value, np.ndarray) else value
+
+    return forged(saved, target, put)
 
 
 def forged_schema(data, change):
