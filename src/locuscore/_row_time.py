@@ -84,28 +84,20 @@ class RowTime(RowRules):
         """
         check_is_fitted(self)
         check_predictor(self.predictor_)
-        X = self._check_rows(X)
-        how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
-        outputs = self.signals_.outputs(self.predictor_, X)
+        outputs = self.signals_.outputs(self.predictor_, self._check_rows(X))
         z = self._losses(outputs, y)
+        how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
         return self._recalibrated(outputs, z, as_array(y), "y", how)
 
-    def recalibrate_losses(
-        self,
-        X: Rows,
-        z: ArrayLike,
-        *,
-        half_life: float | None = None,
-        drift_per_row: float | None = None,
-        alpha: float = 0.1,
-        clusters: ArrayLike | None = None,
-        groups: Any = None,
-    ) -> Self:
-        """Recalibrate from losses that were logged with their rows; see `recalibrate`."""
+    def recalibrate_losses(self, X: Rows, z: ArrayLike, **settings: Any) -> Self:
+        """Recalibrate from losses that were logged with their rows.
+
+        The settings are the keywords of `recalibrate`.
+        """
         check_is_fitted(self)
+        how = Recalibration(**settings)
         X = self._check_rows(X)
         check_same_order(X=X, z=z)
-        how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
         losses = self.support_.check(check_losses(as_array(z), n_rows(X), "z"))
         outputs = self.signals_.outputs(self.predictor_, X)
         return self._recalibrated(outputs, losses, losses, "losses", how)
@@ -168,11 +160,11 @@ class RowTime(RowRules):
 class Recalibration:
     """How other rows calibrate, as passed to `recalibrate`."""
 
-    half_life: float | None
-    drift_per_row: float | None
-    alpha: float
-    clusters: ArrayLike | None
-    groups: Any
+    half_life: float | None = None
+    drift_per_row: float | None = None
+    alpha: float = 0.1
+    clusters: ArrayLike | None = None
+    groups: Any = None
 
     def check(self, old: Calibration) -> None:
         """Raise where settings do not go together, or not with the kind of calibration."""
