@@ -1,7 +1,6 @@
 """Which rules a fitted Locus makes, and how it applies them."""
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -113,7 +112,7 @@ class RowRules(RowScores):
         if asked.of.alpha is not None:
             self._warn_if_too_few(asked.of.alpha)
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
-        rule = asked.on_fresh(values, z, clusters)
+        rule = asked.certified(values, z, clusters)
         return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
 
     def certify_groups(
@@ -165,7 +164,8 @@ class RowRules(RowScores):
         check_same_order(X=X, groups=labels)
         labels = read_labels(labels, n_rows(X))
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
-        rule = _certified_groups(asked, values, z, labels, column_of, pool)
+        options: Any = {"of": asked.of, "pool": pool, "by": column_of}
+        rule = certify_groups(values, z, labels, *asked.claim, **options)
         return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
 
     def _certify_groups_held_out(
@@ -179,9 +179,10 @@ class RowRules(RowScores):
                 "rows, and the calibration rows of this Locus have clusters or weights; pass "
                 "fresh labelled rows X and y that are."
             )
-        asked = replace(asked, reference=rows.known_where_tied)
+        options: Any = {"of": asked.of, "pool": pool, "by": _column_of(by)}
+        options["reference"] = rows.known_where_tied
         labels = self._calibration_labels(by)
-        return _certified_groups(asked, rows.score, rows.losses, labels, _column_of(by), pool)
+        return certify_groups(rows.score, rows.losses, labels, *asked.claim, **options)
 
     def _asked(
         self,
@@ -196,7 +197,7 @@ class RowRules(RowScores):
         check_is_fitted(self)
         chosen = Score.tail(one_tau(tau)) if of is None else check_score(of)
         other = None if reference is None else as_array(self.scores(reference, chosen))
-        return Asked(chosen, tau, eta, delta, other, starts)
+        return Asked(chosen, (tau, eta, delta), other, starts)
 
     def _held_out(self, score: Score) -> HeldOut:
         """The rows of D2, if they can certify."""
@@ -338,26 +339,3 @@ def _labels(by: Any, X: Rows) -> Any:
 def _column_of(by: Any) -> str | int | None:
     """The column that tells the groups of new rows; None if a function or labels do."""
     return check_by(by) if isinstance(by, str | Integral) else None
-
-
-def _certified_groups(
-    asked: Asked,
-    score: FloatArray,
-    losses: FloatArray,
-    labels: Any,
-    by: str | int | None,
-    pool: Collection[Hashable],
-) -> GroupRule:
-    """A rule for each group; new rows tell theirs by the column `by`, if there is one."""
-    return certify_groups(
-        score,
-        losses,
-        labels,
-        asked.tau,
-        asked.eta,
-        asked.delta,
-        of=asked.of,
-        pool=pool,
-        by=by,
-        reference=asked.reference,
-    )

@@ -254,6 +254,7 @@ def test_frames_and_archives(path):
             new.certify_groups("a", 1.0, 0.5, 0.2)
         alike = known.recalibrate(recent, pd.Series(RECENT[1]))
         assert len(alike.certify(1.0, 0.5, 0.2).table["threshold"])
+        assert alike.certify_groups(lambda X: ["all"] * len(X), 1.0, 0.5, 0.2)["all"].table
         with raises(ValueError, "rows of D1"):
             back.locus.recalibrate(frame, y)
     moved = pd.Series(RECENT[1]).sample(frac=1.0, random_state=0)

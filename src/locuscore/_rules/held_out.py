@@ -1,8 +1,9 @@
 """What a Locus certifies on: rows of D2, or fresh ones. Their kind decides which test is exact."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,57 +21,28 @@ MOST_REFERENCE_ROWS = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is to be certified, of which score, and where thresholds come from; see `certify`."""
+    """What is to be certified: of which score, and tau, eta and delta; where thresholds come from.
+
+    `reference` and `starts` are those of `certify_threshold`.
+    """
 
     of: Score
-    tau: float
-    eta: float
-    delta: float
+    claim: tuple[float, float, float]
     reference: FloatArray | None = None
     starts: Sequence[float] | None = None
 
-    def on_rows(
-        self, score: FloatArray, losses: FloatArray, reference: FloatArray | None
+    def certified(
+        self, score: FloatArray, losses: FloatArray, clusters: ArrayLike | None = None
     ) -> FlagRule:
-        """Certify on independent rows."""
-        return certify_threshold(
-            score,
-            losses,
-            self.tau,
-            self.eta,
-            self.delta,
-            of=self.of,
-            reference=reference,
-            starts=self.starts,
-        )
-
-    def on_clusters(
-        self,
-        score: FloatArray,
-        losses: FloatArray,
-        clusters: ArrayLike,
-        reference: FloatArray | None,
-    ) -> FlagRule:
-        """Certify on rows of independent clusters."""
-        return certify_clusters(
-            score,
-            losses,
-            clusters,
-            self.tau,
-            self.eta,
-            self.delta,
-            of=self.of,
-            reference=reference,
-            starts=self.starts,
-        )
-
-    def on_fresh(
-        self, score: FloatArray, losses: FloatArray, clusters: ArrayLike | None
-    ) -> FlagRule:
-        """Certify on rows that `fit` has not seen, which have clusters or stand alone."""
+        """Certify on rows that are independent, or have independent clusters."""
+        options: Any = {"of": self.of, "reference": self.reference, "starts": self.starts}
         if clusters is None:
-            return self.on_rows(score, losses, self.reference)
-        return self.on_clusters(score, losses, clusters, self.reference)
+            return certify_threshold(score, losses, *self.claim, **options)
+        return certify_clusters(score, losses, clusters, *self.claim, **options)
+
+    def or_by(self, reference: FloatArray | None) -> Self:
+        """The same, with these scores as thresholds unless others are given."""
+        return self if self.reference is not None else replace(self, reference=reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +82,12 @@ class HeldOut:
 
 
 def _by_rows(rows: HeldOut, asked: Asked) -> FlagRule:
-    reference = rows.known_where_tied if asked.reference is None else asked.reference
-    return asked.on_rows(rows.score, rows.losses, reference)
+    return asked.or_by(rows.known_where_tied).certified(rows.score, rows.losses)
 
 
 def _by_clusters(rows: HeldOut, asked: Asked) -> FlagRule:
     assert rows.clusters is not None
-    reference = rows.known if asked.reference is None else asked.reference
-    return asked.on_clusters(rows.score, rows.losses, rows.clusters, reference)
+    return asked.or_by(rows.known).certified(rows.score, rows.losses, rows.clusters)
 
 
 def _by_weights(rows: HeldOut, asked: Asked) -> FlagRule:
@@ -134,9 +104,7 @@ def _by_weights(rows: HeldOut, asked: Asked) -> FlagRule:
         rows.score,
         rows.losses,
         by.weights,
-        asked.tau,
-        asked.eta,
-        asked.delta,
+        *asked.claim,
         of=asked.of,
         largest_weight=by.largest,
         reference=reference,
