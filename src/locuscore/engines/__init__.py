@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._bart import BART
     from locuscore.engines._ensemble import Ensemble
+    from locuscore.engines._flow import Flow
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
     from locuscore.engines._mdn import MDN
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from locuscore.engines._scale import Scale
     from locuscore.engines._selection import Auto, EngineSelection, select_engine
     from locuscore.engines._skpro import FromSkpro
+    from locuscore.engines._variational_gp import VariationalGP
 
 _MODULES = {
     "BART": "_bart",
@@ -26,6 +28,7 @@ _MODULES = {
     "Bagged": "_bagged",
     "EngineSelection": "_selection",
     "Ensemble": "_ensemble",
+    "Flow": "_flow",
     "Forest": "_forest",
     "FromSkpro": "_skpro",
     "Gaussian": "_gaussian",
@@ -33,19 +36,34 @@ _MODULES = {
     "PyMCBART": "_pymc_bart",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
+    "VariationalGP": "_variational_gp",
     "select_engine": "_selection",
 }
 
 # Engines on an optional package: what they import, and the extra that installs it.
 _EXTRAS = {
     "BART": ("stochtree", "bart"),
+    "Flow": ("zuko", "flow"),
     "FromSkpro": ("skpro", "skpro"),
     "MDN": ("torch", "mdn"),
     "PyMCBART": ("pymc_bart", "pymc"),
+    "VariationalGP": ("gpytorch", "gp"),
 }
 
 # Engines that say how they are kept in an archive; a file can name no other of ours.
-KEPT = ("Auto", "BART", "Bagged", "Ensemble", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+KEPT = (
+    "Auto",
+    "BART",
+    "Bagged",
+    "Ensemble",
+    "Flow",
+    "Forest",
+    "Gaussian",
+    "MDN",
+    "QuantileGrid",
+    "Scale",
+    "VariationalGP",
+)
 
 __all__ = [
     "BART",
@@ -54,12 +72,14 @@ __all__ = [
     "Bagged",
     "EngineSelection",
     "Ensemble",
+    "Flow",
     "Forest",
     "FromSkpro",
     "Gaussian",
     "PyMCBART",
     "QuantileGrid",
     "Scale",
+    "VariationalGP",
     "default_engine",
     "select_engine",
 ]
