@@ -29,7 +29,7 @@ class Flow(BaseEstimator):
     `n_draws` networks has its own initial weights and its own fifth of D1 held out, and stops where
     the likelihood of those rows is best; what the members disagree about is what D1 does not say.
 
-    The distribution has a density. Losses are blurred by a hundredth of their standard deviation in
+    The distribution has a density. Losses are blurred by a twentieth of their standard deviation in
     training, so an atom (losses that are exactly zero, a 0-1 loss) becomes a steep rise that is
     about as narrow; calibration counts the ties. Missing signals are refused.
 
@@ -63,11 +63,11 @@ class Flow(BaseEstimator):
     n_bins: int = 8
     n_hidden: int = 32
     transform: str = "log"
-    learning_rate: float = 3e-3
-    weight_decay: float = 1e-4
-    batch_size: int = 128
+    learning_rate: float = 5e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 256
     max_epochs: int = 300
-    patience: int = 15
+    patience: int = 10
     device: str = "cpu"
     random_state: Any = None
 

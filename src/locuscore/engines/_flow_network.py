@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BOUND = 5.0  # the spline bends between these normal deviations
 SMALLEST_SLOPE = 1e-2  # of the spline, and one over the largest
-BLUR = 1e-2  # of losses in training, in their deviations: an atom becomes a narrow peak
+BLUR = 5e-2  # of losses in training, in their deviations: an atom becomes a narrow peak
 MOST_VALUES, MOST_WEIGHTS = 2**20, 2**26  # of one row, and of all networks
 
 
