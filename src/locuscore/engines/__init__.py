@@ -65,6 +65,25 @@ KEPT = (
     "VariationalGP",
 )
 
+# What `Locus(engine=...)` and the command line call those that can be made without arguments.
+NAMES = {
+    "auto": "Auto",
+    "bart": "BART",
+    "flow": "Flow",
+    "forest": "Forest",
+    "gaussian": "Gaussian",
+    "mdn": "MDN",
+    "pymc_bart": "PyMCBART",
+    "quantile_grid": "QuantileGrid",
+    "scale": "Scale",
+    "variational_gp": "VariationalGP",
+}
+_NEED_ARGUMENTS = {
+    "bagged": "Bagged(engine)",
+    "ensemble": "Ensemble(engines)",
+    "from_skpro": "FromSkpro(regressor)",
+}
+
 __all__ = [
     "BART",
     "MDN",
@@ -106,17 +125,31 @@ def default_engine() -> "LossEngine":
 
 
 def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
-    """Return the engine meant by None, by ``"auto"`` or by itself."""
+    """Return the engine meant by None, by a name of `NAMES` or by itself."""
     if engine is None:
         return default_engine()
-    if isinstance(engine, str) and engine == "auto":
-        from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
-
-        return Auto()
     if isinstance(engine, str):
-        raise TypeError(
-            "engine must be an object with the methods fit and predict_draws, such as "
-            f"locuscore.engines.Forest(), or the word 'auto'; got {engine!r}."
-        )
+        return _named_engine(engine)
     check_methods(engine, ["fit", "predict_draws"], "engine")
     return engine
+
+
+def _named_engine(name: str) -> "LossEngine":
+    """Return a new engine with its usual settings; capitals and underscores do not matter."""
+
+    def looked_up(table: dict[str, str]) -> str | None:
+        alike = {key.replace("_", ""): value for key, value in table.items()}
+        return alike.get(name.lower().replace("_", ""))
+
+    if call := looked_up(_NEED_ARGUMENTS):
+        raise ValueError(
+            f"engine {name!r} needs an argument; pass the object locuscore.engines.{call}."
+        )
+    found = looked_up(NAMES)
+    if found is None:
+        raise ValueError(
+            f"unknown engine {name!r}; expected one of {', '.join(NAMES)}, or an object with the "
+            "methods fit and predict_draws, such as locuscore.engines.Forest()."
+        )
+    made: LossEngine = __getattr__(found)()
+    return made

@@ -105,9 +105,8 @@ def log_density(networks: list[torch.Tensor], x: torch.Tensor, y: torch.Tensor) 
     hidden = torch.relu(x @ first + first_bias)
     values = torch.relu(hidden @ second + second_bias) @ out + out_bias
     n_bins = values.shape[-1] // 3
-    shift, log_scale, widths, heights, slopes = values.split(
-        [1, 1, n_bins, n_bins, n_bins - 1], dim=-1
-    )
+    sizes = [1, 1, n_bins, n_bins, n_bins - 1]
+    shift, log_scale, widths, heights, slopes = torch.split(values, sizes, dim=-1)
     scale = SMALLEST_SCALE + torch.exp(log_scale[..., 0].clamp(*LOG_SCALES))
     spline = MonotonicRQSTransform(widths, heights, slopes, bound=BOUND, slope=SMALLEST_SLOPE)
     normal, log_slope = spline.call_and_ladj((y - shift[..., 0]) / scale)
@@ -155,7 +154,8 @@ def check_sizes(weights: list[FloatArray], n_signals: int) -> None:
     fitting = [shape for a, b in widths for shape in ((n_draws, a, b), (n_draws, 1, b))]
     if shapes != fitting or n_values < 7 or n_values % 3 != 1 or n_draws < 1:
         raise ValueError(f"the layers of a flow do not fit together: {shapes}.")
-    if n_draws * max(n_values, n_hidden) > MOST_VALUES or sum(w.size for w in weights) > MOST_WEIGHTS:
+    n_weights = sum(part.size for part in weights)
+    if n_draws * max(n_values, n_hidden) > MOST_VALUES or n_weights > MOST_WEIGHTS:
         raise ValueError(
             f"{n_draws} flows of {n_hidden} hidden units are more than fit into memory."
         )

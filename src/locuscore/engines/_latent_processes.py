@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gpytorch
 import numpy as np
 import torch
+from linear_operator.utils.errors import NanError, NotPSDError
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.kept import Kept
@@ -26,8 +27,8 @@ class Processes:
     """Location and log noise as two sparse posteriors, in arrays.
 
     With ``k(x)`` the kernel between x and the `points`, and ``a = whiten k(x)``, the posterior of
-    latent j at x is normal with mean ``constant + a' mean`` and variance ``height + jitter - a'a + a'
-    root root' a``. The first axis of every array is the latent.
+    latent j at x is normal with mean ``constant + a' mean`` and variance ``height + jitter - a'a +
+    a' root root' a``. The first axis of every array is the latent.
     """
 
     ARCHIVE = Kept(
@@ -52,7 +53,8 @@ class Processes:
             means[j] = self.constant[j] + projected @ self.mean[j]
             known = np.einsum("nm,nm->n", projected, projected)
             spread = projected @ self.root[j]
-            variance = self.height[j] + JITTER - known + np.einsum("nm,nm->n", spread, spread)
+            # In this order: where nothing was learned, all rows have the very same variance.
+            variance = self.height[j] + JITTER + (np.einsum("nm,nm->n", spread, spread) - known)
             deviations[j] = np.sqrt(np.maximum(variance, 0.0))
         return means, deviations
 
@@ -84,13 +86,13 @@ class Processes:
             raise ValueError(f"the arrays of VariationalGP do not fit together: {wrong or m}.")
 
 
-class _Latents(gpytorch.models.ApproximateGP):  # type: ignore[misc]
+class _Latents(gpytorch.models.ApproximateGP):
     """Two independent sparse processes: the location of the loss and its log noise."""
 
     def __init__(self, points: torch.Tensor, length: float) -> None:
         both = torch.Size([2])
         posterior = gpytorch.variational.CholeskyVariationalDistribution(
-            points.shape[1], batch_shape=both
+            points.shape[1], batch_shape=both, mean_init_std=0.0
         )
         super().__init__(
             gpytorch.variational.VariationalStrategy(
@@ -116,9 +118,8 @@ def learn(how: "VariationalGP", S: FloatArray, t: FloatArray, seed: int) -> Proc
     points = S[rng.permutation(len(S))[: how.n_points]]
     device = torch.device(how.device)
     x, y = (torch.as_tensor(part, device=device) for part in (S, t))
-    # gpytorch draws its first values from the global generator, which is put back.
+    # gpytorch draws numbers that it then multiplies by zero; the global generator is put back.
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
         start = torch.as_tensor(points).expand(2, -1, -1).clone()
         latents = _Latents(start, math.sqrt(S.shape[1])).double().to(device).train()
         latents(x[:1])  # the first call sets the variational distribution
@@ -126,23 +127,35 @@ def learn(how: "VariationalGP", S: FloatArray, t: FloatArray, seed: int) -> Proc
     # Equal losses leave nothing to learn, and training would only fit noise.
     n_steps = how.n_steps if np.ptp(t) > 0 else 0
     slower = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(n_steps, 1))
-    for step in tracked(range(n_steps), "Training VariationalGP"):
+    for _ in tracked(range(n_steps), "Training VariationalGP"):
         batch = torch.as_tensor(rng.permutation(len(t))[: how.batch_size])
-        both = latents(x[batch])  # first: it clears what the strategy remembers of the last step
-        prior = latents.variational_strategy.kl_divergence().sum() / len(t)
-        loss = prior - expected_log_density(both.mean, both.variance, y[batch]).mean()
-        if not math.isfinite(float(loss.detach())):
-            raise ValueError(
-                f"the evidence bound of VariationalGP is not finite after step {step + 1}; try a "
-                f"smaller learning_rate than {how.learning_rate:g}, or look for extreme values "
-                "among the signals."
-            )
+        loss = _negative_bound(latents, x[batch], y[batch], len(t))
+        _check_finite(how, loss.detach())
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(latents.parameters(), 10.0)
         optimiser.step()
         slower.step()
+    _check_finite(how, *(part.detach() for part in latents.parameters()))
     return _arrays(latents.cpu())
+
+
+def _check_finite(how: "VariationalGP", *values: torch.Tensor) -> None:
+    if not all(bool(torch.isfinite(part).all()) for part in values):
+        raise ValueError(
+            "the training of VariationalGP left the finite numbers; try a smaller learning_rate "
+            f"than {how.learning_rate:g}, or look for extreme values among the signals."
+        )
+
+
+def _negative_bound(latents: _Latents, x: torch.Tensor, y: torch.Tensor, n: int) -> torch.Tensor:
+    """Minus the evidence lower bound per row, of which D1 has n; NaN where it has no value."""
+    try:
+        both = latents(x)  # first: it clears what the strategy remembers of the last step
+    except (NanError, NotPSDError):
+        return torch.tensor(math.nan)
+    prior = latents.variational_strategy.kl_divergence().sum() / n
+    return prior - expected_log_density(both.mean, both.variance, y).mean()
 
 
 def expected_log_density(

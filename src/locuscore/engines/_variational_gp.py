@@ -26,10 +26,10 @@ class VariationalGP(BaseEstimator):
 
     On the scale of `transform`, ``Z = f(x) + exp(s(x)) e`` with e standard normal and f and s
     Gaussian processes (Matern 5/2, one length per signal), learned through `n_points` inducing
-    points by maximising the evidence lower bound. At a row, f and s are then independent and normal.
-    Draw j is the normal law with location ``mean_f + sd_f a_j`` and log scale ``mean_s + sd_s b_j``,
-    where the ``(a_j, b_j)`` are evenly spread normal quantiles, the same for all rows, so that
-    nothing is sampled and the draws average to the posterior predictive distribution.
+    points by maximising the evidence lower bound. At a row, f and s are then independent and
+    normal. Draw j is the normal law with location ``mean_f + sd_f a_j`` and log scale ``mean_s +
+    sd_s b_j``, where the ``(a_j, b_j)`` are evenly spread normal quantiles, the same for all rows.
+    So nothing is sampled, and the mean of the draws is close to the posterior predictive law.
 
     The distribution has a density: an atom, such as losses that are exactly zero, becomes a narrow
     peak, and calibration counts the ties. Missing signals are refused.
