@@ -68,8 +68,9 @@ class Locus(RowTime, BaseEstimator):
         ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
         ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
     engine
-        A model of the loss, see `locuscore.engines`; None for the default, a `Forest`; ``"auto"``
-        for the best of several on D1 (`engines.Auto`).
+        A model of the loss, see `locuscore.engines`, or the name of one with its usual settings,
+        such as ``"flow"``; None for the default, a `Forest`; ``"auto"`` for the best of several on
+        D1 (`engines.Auto`).
     signals
         What the engine sees: ``"x"`` (x alone, the paper's setting), ``"predictor"`` (g(x) and the
         spread of g's members, or what a classifier says), ``"opinion"`` (a second opinion on g,

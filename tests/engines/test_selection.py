@@ -179,8 +179,8 @@ def test_auto_works_with_gamma(rng):
 
 def test_an_unknown_word_is_refused(rng):
     X, z = data(rng, 50)
-    with raises(TypeError, "'auto'", "got 'forest'"):
-        Locus(None, engine="forest", signals="x").fit_losses(X, z)
+    with raises(ValueError, "auto", "'tree'"):
+        Locus(None, engine="tree", signals="x").fit_losses(X, z)
 
 
 def test_batches_clones_and_pickles_agree(rng):

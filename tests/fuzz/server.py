@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+import archives_for_tests
 from fuzz.forge import forge
 from fuzz.targets import NEED_TORCH, read_target
 
@@ -63,7 +64,7 @@ def import_everything():
     from locuscore._archive.values import library_versions
     from locuscore._shared.frames import as_batch
 
-    for name in set(engines.KEPT) - {"MDN"}:
+    for name in set(engines.KEPT) - set(archives_for_tests.NEED_TORCH):
         getattr(engines, name)
     import_skops()
     library_versions()
@@ -168,7 +169,7 @@ def serve():
         request = json.loads(line)
         target = read_target(Path(request["target"]))
         if target.name in NEED_TORCH:
-            assert engines.MDN
+            assert all(getattr(engines, name) for name in archives_for_tests.NEED_TORCH)
         archives = [Path(name).read_bytes() for name in request["archives"]]
         archives += [forged(target, seed) for seed in request["seeds"]]
         outcomes = [

@@ -89,6 +89,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
+import archives_for_tests
 from archives_for_tests import LOSS_MODELS, loss_model
 from locuscore import Locus, Scorer, prediction_column
 from locuscore._inputs import opinion_models
@@ -253,7 +254,7 @@ PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
 EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "lightgbm", "mdn")}
 # Torch, once imported, makes each fork dearer: what needs it comes last.
-NEED_TORCH = [name for name in LOSS_MODELS if name.startswith("MDN")]
+NEED_TORCH = [name for name in LOSS_MODELS if name.startswith(archives_for_tests.NEED_TORCH)]
 NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
 FADING = "fading calibration"
 EVERY = [*LOSS_MODELS, *PREDICTORS, *CALIBRATIONS, *EARLIER, FADING]

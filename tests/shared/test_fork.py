@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from archives_for_tests import LOSS_MODELS
+from archives_for_tests import LOSS_MODELS, NEED_EXTRAS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 
@@ -128,7 +128,7 @@ for name in sys.argv[1:]:
 before, at_fork = n_threads[::2], n_threads[1::2]
 print(max(b - a for a, b in zip(at_fork, before, strict=True)) if is_linux else 1)
 """
-CORE = [name for name in LOSS_MODELS if not name.startswith(("BART", "MDN"))]
+CORE = [name for name in LOSS_MODELS if not name.startswith(NEED_EXTRAS)]
 EXTRA = [name for name in LOSS_MODELS if name not in CORE]
 
 

@@ -7,7 +7,14 @@ import pytest
 from locuscore import engines
 from locuscore._shared.optional import require
 
-MISSING = {"BART": "bart", "FromSkpro": "skpro", "MDN": "mdn", "PyMCBART": "pymc"}
+MISSING = {
+    "BART": "bart",
+    "Flow": "flow",
+    "FromSkpro": "skpro",
+    "MDN": "mdn",
+    "PyMCBART": "pymc",
+    "VariationalGP": "gp",
+}
 
 
 def test_every_engine_with_an_extra_is_known():

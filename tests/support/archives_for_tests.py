@@ -25,7 +25,11 @@ SEVERAL_DRAWS = {
     "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), BAGGED])], cv=2),
     "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1, transform="log"),
     "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2, transform="sqrt"),
+    "Flow": lambda: engines.Flow(n_draws=3, n_hidden=3, n_bins=3, max_epochs=2),
+    "VariationalGP": lambda: engines.VariationalGP(n_draws=4, n_points=5, n_steps=3),
 }
+NEED_TORCH = ("MDN", "Flow", "VariationalGP")  # names, with gamma or not, start so
+NEED_EXTRAS = ("BART", *NEED_TORCH)
 ONE_DRAW = {
     "Gaussian": lambda: Gaussian(FEW, Ridge()),
     "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),

@@ -13,7 +13,7 @@ import typer
 from locuscore import Scorer, engines, load_predictor, pinball
 from locuscore._shared.checks import check_key
 from locuscore.cli import _options as options
-from locuscore.cli._options import ENGINES, LOSSES, NAMED_LOSSES
+from locuscore.cli._options import LOSSES, NAMED_LOSSES
 
 
 def chosen_loss(text: str | None) -> Any:
@@ -35,12 +35,13 @@ def chosen_loss(text: str | None) -> Any:
 
 def chosen_engine(text: str) -> Any:
     """Return the engine that a text names, in capitals or not."""
-    named = {name.lower(): name for name in ENGINES}
-    if text.lower() not in named:
-        message = f"unknown engine {text!r}; expected one of {', '.join(ENGINES)}."
-        raise typer.BadParameter(message, param_hint="--engine")
-    name = named[text.lower()]
-    return name if name == "auto" else getattr(engines, name)()
+    try:
+        engine = engines.resolve_engine(text)
+        if type(engine).__name__ not in engines.KEPT:
+            raise ValueError(f"engine {text!r} cannot be kept in an archive; use it from Python.")
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--engine") from None
+    return engine
 
 
 def imported_object(place: str) -> Any:

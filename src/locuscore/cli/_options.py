@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+from locuscore.engines import KEPT, NAMES
+
+# The engines of `Locus` that an archive can keep.
+ENGINES = tuple(name for name, engine in NAMES.items() if engine in KEPT)
 NAMED_LOSSES = ("absolute", "squared", "zero_one", "log", "brier")
 LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "module:object")
 MAX_ROWS = 200_000

@@ -17,6 +17,7 @@ from locuscore.draws._combined import StackedDraws, TransformedDraws, WeightedDr
 from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
 from locuscore.draws._scale import smallest_scale
+from locuscore.draws._spline import SplineDraws
 
 __all__ = [
     "AverageDraws",
@@ -27,6 +28,7 @@ __all__ = [
     "NormalDraws",
     "RankedDraws",
     "ShapeDraws",
+    "SplineDraws",
     "StackedDraws",
     "StepDraws",
     "TransformedDraws",

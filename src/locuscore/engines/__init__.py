@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._bart import BART
     from locuscore.engines._ensemble import Ensemble
+    from locuscore.engines._flow import Flow
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
     from locuscore.engines._mdn import MDN
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from locuscore.engines._scale import Scale
     from locuscore.engines._selection import Auto, EngineSelection, select_engine
     from locuscore.engines._skpro import FromSkpro
+    from locuscore.engines._variational_gp import VariationalGP
 
 _MODULES = {
     "BART": "_bart",
@@ -26,6 +28,7 @@ _MODULES = {
     "Bagged": "_bagged",
     "EngineSelection": "_selection",
     "Ensemble": "_ensemble",
+    "Flow": "_flow",
     "Forest": "_forest",
     "FromSkpro": "_skpro",
     "Gaussian": "_gaussian",
@@ -33,19 +36,53 @@ _MODULES = {
     "PyMCBART": "_pymc_bart",
     "QuantileGrid": "_quantile",
     "Scale": "_scale",
+    "VariationalGP": "_variational_gp",
     "select_engine": "_selection",
 }
 
 # Engines on an optional package: what they import, and the extra that installs it.
 _EXTRAS = {
     "BART": ("stochtree", "bart"),
+    "Flow": ("zuko", "flow"),
     "FromSkpro": ("skpro", "skpro"),
     "MDN": ("torch", "mdn"),
     "PyMCBART": ("pymc_bart", "pymc"),
+    "VariationalGP": ("gpytorch", "gp"),
 }
 
 # Engines that say how they are kept in an archive; a file can name no other of ours.
-KEPT = ("Auto", "BART", "Bagged", "Ensemble", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
+KEPT = (
+    "Auto",
+    "BART",
+    "Bagged",
+    "Ensemble",
+    "Flow",
+    "Forest",
+    "Gaussian",
+    "MDN",
+    "QuantileGrid",
+    "Scale",
+    "VariationalGP",
+)
+
+# What `Locus(engine=...)` and the command line call those that can be made without arguments.
+NAMES = {
+    "auto": "Auto",
+    "bart": "BART",
+    "flow": "Flow",
+    "forest": "Forest",
+    "gaussian": "Gaussian",
+    "mdn": "MDN",
+    "pymc_bart": "PyMCBART",
+    "quantile_grid": "QuantileGrid",
+    "scale": "Scale",
+    "variational_gp": "VariationalGP",
+}
+_NEED_ARGUMENTS = {
+    "bagged": "Bagged(engine)",
+    "ensemble": "Ensemble(engines)",
+    "from_skpro": "FromSkpro(regressor)",
+}
 
 __all__ = [
     "BART",
@@ -54,12 +91,14 @@ __all__ = [
     "Bagged",
     "EngineSelection",
     "Ensemble",
+    "Flow",
     "Forest",
     "FromSkpro",
     "Gaussian",
     "PyMCBART",
     "QuantileGrid",
     "Scale",
+    "VariationalGP",
     "default_engine",
     "select_engine",
 ]
@@ -86,17 +125,31 @@ def default_engine() -> "LossEngine":
 
 
 def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
-    """Return the engine meant by None, by ``"auto"`` or by itself."""
+    """Return the engine meant by None, by a name of `NAMES` or by itself."""
     if engine is None:
         return default_engine()
-    if isinstance(engine, str) and engine == "auto":
-        from locuscore.engines._selection import Auto  # noqa: PLC0415 - loaded when first used
-
-        return Auto()
     if isinstance(engine, str):
-        raise TypeError(
-            "engine must be an object with the methods fit and predict_draws, such as "
-            f"locuscore.engines.Forest(), or the word 'auto'; got {engine!r}."
-        )
+        return _named_engine(engine)
     check_methods(engine, ["fit", "predict_draws"], "engine")
     return engine
+
+
+def _named_engine(name: str) -> "LossEngine":
+    """Return a new engine with its usual settings; capitals and underscores do not matter."""
+
+    def looked_up(table: dict[str, str]) -> str | None:
+        alike = {key.replace("_", ""): value for key, value in table.items()}
+        return alike.get(name.lower().replace("_", ""))
+
+    if call := looked_up(_NEED_ARGUMENTS):
+        raise ValueError(
+            f"engine {name!r} needs an argument; pass the object locuscore.engines.{call}."
+        )
+    found = looked_up(NAMES)
+    if found is None:
+        raise ValueError(
+            f"unknown engine {name!r}; expected one of {', '.join(NAMES)}, or an object with the "
+            "methods fit and predict_draws, such as locuscore.engines.Forest()."
+        )
+    made: LossEngine = __getattr__(found)()
+    return made

@@ -12,9 +12,9 @@ from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
 from locuscore.engines._mixture_network import Trained, mixture, train
+from locuscore.engines._standard_signals import centre_and_unit, check_present, standardise
 from locuscore.engines._target import Target
 
-LARGEST_SIGNAL = 10.0  # in standard deviations; beyond it a network says nothing
 HELD_OUT_SHARE = 0.2
 
 
@@ -76,11 +76,10 @@ class MDN(BaseEstimator):
                 "n_draws and n_components must be at least 1 and dropout in [0, 1); got "
                 f"{self.n_draws}, {self.n_components}, {self.dropout}."
             )
-        _check_present(S)
+        check_present(S, "MDN")
         row_seed, mask_seed, seed = spawn_seeds(self.random_state, 3)
         self.target_ = Target.learn(z, self.transform)
-        self.signal_centre_, spread = S.mean(axis=0), S.std(axis=0)
-        self.signal_unit_ = np.where(spread > 0, spread, 1.0)  # constant signals become zero
+        self.signal_centre_, self.signal_unit_ = centre_and_unit(S)
         # The masks are drawn once, so that nothing is random after fit. Units that stay are
         # enlarged, so that the expected input of the next layer is the same with and without
         # dropout.
@@ -95,23 +94,9 @@ class MDN(BaseEstimator):
     def predict_draws(self, S: FloatArray) -> LossDraws:
         """Return one mixture of normal laws per row and mask."""
         check_is_fitted(self)
-        _check_present(S)
+        check_present(S, "MDN")
         parts = mixture(self.network_.weights, self._standardise(S), self.masks_)
         return self.target_.laws(MixtureDraws(*parts))
 
     def _standardise(self, S: FloatArray) -> FloatArray:
-        if not self.signal_centre_.shape == self.signal_unit_.shape == S.shape[1:]:
-            raise ValueError(
-                f"MDN was fitted on {self.signal_centre_.size} signals; got {S.shape[1]}."
-            )
-        standard = (S - self.signal_centre_) / self.signal_unit_
-        return np.clip(standard, -LARGEST_SIGNAL, LARGEST_SIGNAL)
-
-
-def _check_present(S: FloatArray) -> None:
-    missing = np.flatnonzero(~np.isfinite(S).all(axis=0))
-    if len(missing):
-        raise ValueError(
-            f"MDN takes no missing or infinite signals, but columns {missing.tolist()} have some; "
-            "fill them in first, or use Forest, which accepts them."
-        )
+        return standardise(S, self.signal_centre_, self.signal_unit_, "MDN")

@@ -8,7 +8,13 @@ import numpy as np
 
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.kept import Kept
-from locuscore.draws import MixtureDraws, NormalDraws, TransformedDraws, smallest_scale
+from locuscore.draws import (
+    MixtureDraws,
+    NormalDraws,
+    SplineDraws,
+    TransformedDraws,
+    smallest_scale,
+)
 
 
 def _odd(function: np.ufunc) -> Callable[[FloatArray], FloatArray]:
@@ -65,7 +71,7 @@ class Target:
         """Inverse of `forward`."""
         return self.unit * TRANSFORMS[self.transform][1](self.centre + self.spread * u)
 
-    def laws(self, draws: NormalDraws | MixtureDraws) -> LossDraws:
+    def laws(self, draws: NormalDraws | MixtureDraws | SplineDraws) -> LossDraws:
         """Laws of the loss, given laws on the model's scale."""
         if self.transform == "identity":
             return draws.affine(self.unit * self.centre, self.unit * self.spread)
