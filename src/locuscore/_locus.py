@@ -41,6 +41,7 @@ from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.labels import label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore._shared.targets import as_targets
 from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
 from locuscore.calibration._marginal import Marginal, resolve_calibration
 from locuscore.draws import smallest_scale
@@ -203,7 +204,7 @@ class Locus(RowTime, BaseEstimator):
         self.target_name_ = name_of(y)
         outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         z = realised_losses(self.loss_, outputs, y)
-        return self._fit(plan, outputs, z, as_array(y), "y")
+        return self._fit(plan, outputs, z, as_targets(y), "y")
 
     def fit_losses(
         self,
