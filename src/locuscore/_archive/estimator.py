@@ -24,7 +24,7 @@ from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.cross_fitted import CrossFitted
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
-from locuscore._shared.checks import LocusWarning
+from locuscore._shared.checks import LocusWarning, check_unit
 from locuscore._shared.kept import kept_of
 from locuscore.calibration._cross_fit import CrossFitCalibration
 
@@ -197,6 +197,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
     return parts | {
         "target": locus.target_name_,
         "n_outputs": locus.n_outputs_,
+        **({"unit": locus.unit_} if locus.unit_ else {}),
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
     }
@@ -220,6 +221,7 @@ def decode_locus(
         setattr(locus, name, reader.decode(state[name]))
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
     locus.target_name_, n_outputs = state["target"], state["n_outputs"]
+    locus.unit = locus.unit_ = check_unit(state.get("unit"))
     locus.signals_ = given_signals(locus.signals_, signals)
     locus.calibration_ = given_calibration(locus.calibration_, rows)
     check_folds(locus.engine_, locus.calibration_)

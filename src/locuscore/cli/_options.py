@@ -7,8 +7,11 @@ from typing import Annotated, Any
 import typer
 
 ENGINES = ("auto", "BART", "Forest", "Gaussian", "MDN", "QuantileGrid", "Scale")
-NAMED_LOSSES = ("absolute", "squared", "zero_one", "log", "brier")
-LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "module:object")
+NAMED_LOSSES = (
+    *("absolute", "squared", "relative", "zero_one", "log", "brier"),
+    *("edit", "f1", "graded"),
+)
+LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "cost_per_unit:OVER,UNDER", "module:object")
 MAX_ROWS = 200_000
 
 
@@ -135,6 +138,9 @@ LossName = Annotated[
         f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
         MODEL,
     ),
+]
+LossUnit = Annotated[
+    str, option("--unit", "TEXT", "What losses are measured in, such as dollars.", MODEL)
 ]
 LossAgain = Annotated[str | None, option("--loss", "LOSS", "module:object, if fit was given one.")]
 EngineName = Annotated[str, option("--engine", "ENGINE", f"{', '.join(ENGINES)}.", MODEL)]

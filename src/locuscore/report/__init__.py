@@ -121,7 +121,7 @@ def report(
     title
         Title of the page.
     unit
-        What losses are measured in, such as "dollars".
+        What losses are measured in, such as "dollars"; by default the unit of the `Locus`.
     archive
         Name of the scorer's archive in the commands that the page offers.
     created

@@ -150,6 +150,7 @@ class Summary:
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
+        unit = unit or scorer.locus.unit_
         bound, loss, _ = self.sample.rows()
         points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
