@@ -6,7 +6,7 @@
 from locuscore._archive.container import ArchiveError, read_manifest
 from locuscore._archive.manifest import inspect_archive
 from locuscore._archive.predictor_files import load_predictor
-from locuscore._inputs.losses import cost, pinball
+from locuscore._inputs.losses import cost, cost_per_unit, ndcg, norm, pinball, relative
 from locuscore._inputs.predictor import prediction_column
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.unseen import collected_unseen
@@ -92,16 +92,20 @@ __all__ = [
     "collected_unseen",
     "conformal_rank",
     "cost",
+    "cost_per_unit",
     "exceedance_interval",
     "inspect_archive",
     "load_predictor",
     "match_acceptance",
     "mean_loss_bound",
     "mean_loss_p_value",
+    "ndcg",
+    "norm",
     "operating_curve",
     "pinball",
     "prediction_column",
     "read_manifest",
+    "relative",
     "route",
     "route_by_cost",
     "rows_for_bound",

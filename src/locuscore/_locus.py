@@ -36,11 +36,13 @@ from locuscore._shared.checks import (
     check_losses,
     check_methods,
     check_same_order,
+    check_unit,
 )
 from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.labels import label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore._shared.targets import as_targets
 from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
 from locuscore.calibration._marginal import Marginal, resolve_calibration
 from locuscore.draws import smallest_scale
@@ -65,8 +67,9 @@ class Locus(RowTime, BaseEstimator):
         trained on the rows given to `fit`. None if there are only logged losses (`fit_losses`).
     loss
         None means ``"absolute"``, but `fit` refuses None for a classifier. Otherwise
-        ``"absolute"``, ``"squared"``, ``"zero_one"``, ``"log"``, ``"brier"``, ``pinball(level)``,
-        ``cost(matrix)``, or a function ``(y_true, y_pred) -> z``.
+        a name, such as ``"absolute"``, ``"zero_one"``, ``"euclidean"`` or ``"iou"``; a loss with
+        parameters, such as ``pinball(level)``, ``cost(matrix)`` or ``cost_per_unit(over, under)``;
+        or a function ``(y_true, y_pred) -> z``. The page on losses has them all.
     engine
         A model of the loss, see `locuscore.engines`, or the name of one with its usual settings,
         such as ``"flow"``; None for the default, a `Forest`; ``"auto"`` for the best of several on
@@ -91,10 +94,12 @@ class Locus(RowTime, BaseEstimator):
         given clusters, whole ones are drawn and counted instead of rows.
     random_state
         Seed of the split and the engine.
+    unit
+        Unit of the losses, such as ``"dollars"``, which cards, reports and plots show.
 
     Attributes
     ----------
-    predictor_, engine_, gamma_, signals_, loss_, support_
+    predictor_, engine_, gamma_, signals_, loss_, support_, unit_
         The fitted parts.
     selection_
         How the engines compared on D1, for ``engine="auto"``; otherwise None.
@@ -156,6 +161,7 @@ class Locus(RowTime, BaseEstimator):
         support: Any = None,
         calibration_size: float | int | ArrayLike | None = None,
         random_state: Any = None,
+        unit: str | None = None,
     ) -> None:
         self.predictor = predictor
         self.loss = loss
@@ -166,6 +172,7 @@ class Locus(RowTime, BaseEstimator):
         self.support = support
         self.calibration_size = calibration_size
         self.random_state = random_state
+        self.unit = unit
 
     def __sklearn_clone__(self) -> Self:
         # The predictor is deployed: a clone that lost its fit would be useless.
@@ -204,7 +211,7 @@ class Locus(RowTime, BaseEstimator):
         self.target_name_ = name_of(y)
         outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         z = realised_losses(self.loss_, outputs, y)
-        return self._fit(plan, outputs, z, as_array(y), "y")
+        return self._fit(plan, outputs, z, as_targets(y), "y")
 
     def fit_losses(
         self,
@@ -234,6 +241,7 @@ class Locus(RowTime, BaseEstimator):
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
         self.support_ = resolve_support(self.support, self.loss_.support)
+        self.unit_ = check_unit(self.unit)
         resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")

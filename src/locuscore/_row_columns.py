@@ -167,7 +167,7 @@ class RowColumns:
             known = np.empty(shape, dtype=None if classes is None else np.asarray(classes).dtype)
         if classes is None and known.dtype.kind in "biuf":
             known = known.astype(np.float64)
-        if known.ndim == 1:
+        if known.ndim != 2:
             return {"prediction": known}
         return {f"prediction_{j}": column for j, column in enumerate(known.T)}
 
@@ -186,4 +186,5 @@ def _blank(role: Role, values: np.ndarray, rows: BoolArray) -> np.ndarray:
         return np.ones(len(rows), dtype=bool)
     if role != "prediction":
         return np.full(len(rows), np.inf)
-    return np.full(len(rows), np.nan) if values.dtype.kind == "f" else np.full(len(rows), None)
+    shape = (len(rows), *values.shape[1:])
+    return np.full(shape, np.nan) if values.dtype.kind == "f" else np.full(shape, None)

@@ -30,6 +30,7 @@ from locuscore._rules.rule import FlagRule, made_with, tau_rule, with_rows_of_fi
 from locuscore._shared.checks import check_same_order, one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
 from locuscore._shared.labels import read_labels
+from locuscore._shared.targets import as_targets
 
 
 class RowRules(RowScores):
@@ -45,6 +46,7 @@ class RowRules(RowScores):
     calibration_clusters_: IntArray | None
     reference_signals_: FloatArray
     used_rows_: UsedRows | None
+    unit_: str
 
     def tau_rule(self, tau: float, alpha: float) -> FlagRule:
         """Accept when the bound at alpha is at most tau (Theorem 3), with this fit's n, k, level.
@@ -53,7 +55,7 @@ class RowRules(RowScores):
         """
         check_is_fitted(self)
         rule = tau_rule(tau, alpha, **self.calibration_.rule_facts(one_alpha(alpha)))
-        return made_with(rule, self.calibration_digest_)
+        return self._made_here(rule)
 
     @property
     def calibration_digest_(self) -> str | None:
@@ -108,7 +110,7 @@ class RowRules(RowScores):
         if X is None or y is None:
             rule = self._held_out(asked.of).certify(asked, self.calibration_.certifies_by)
             check_reference(self.used_rows_, self.schema_, reference)
-            return rule
+            return self._made_here(rule)
         if asked.of.alpha is not None:
             self._warn_if_too_few(asked.of.alpha)
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
@@ -182,7 +184,8 @@ class RowRules(RowScores):
         options: Any = {"of": asked.of, "pool": pool, "by": _column_of(by)}
         options["reference"] = rows.known_where_tied
         labels = self._calibration_labels(by)
-        return certify_groups(rows.score, rows.losses, labels, *asked.claim, **options)
+        rule = certify_groups(rows.score, rows.losses, labels, *asked.claim, **options)
+        return with_each_rule(rule, self._made_here)
 
     def _asked(
         self,
@@ -216,12 +219,16 @@ class RowRules(RowScores):
             fit_signals=getattr(self, "fit_signals_", None),
         )
 
+    def _made_here(self, rule: FlagRule) -> FlagRule:
+        """The rule with its calibration, and in the unit of the losses."""
+        return made_with(rule, self.calibration_digest_, self.unit_)
+
     def _on_fresh_rows(self, rule: AnyRule, X: Rows, y: ArrayLike, allow_used: bool) -> AnyRule:
         """The rule with what made it: the calibration, and rows that may be those of `fit`."""
-        rule = with_each_rule(rule, lambda part: made_with(part, self.calibration_digest_))
+        rule = with_each_rule(rule, self._made_here)
         if self.used_rows_ is None:
             return rule
-        found = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_array(y)).verdict
+        found = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_targets(y)).verdict
         check_fresh(found, allow_used)
         seen, were_used = (found.n_found, found.n), found.outcome == "used"
         return with_each_rule(rule, lambda part: with_rows_of_fit(part, *seen, were_used=were_used))

@@ -20,6 +20,7 @@ from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import label_codes
+from locuscore._shared.targets import as_targets
 from locuscore._stream.adaptive import AdaptiveBounds
 from locuscore.calibration._fading import FadingCalibration
 
@@ -87,7 +88,7 @@ class RowTime(RowRules):
         outputs = self.signals_.outputs(self.predictor_, self._check_rows(X))
         z = self._losses(outputs, y)
         how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
-        return self._recalibrated(outputs, z, as_array(y), "y", how)
+        return self._recalibrated(outputs, z, as_targets(y), "y", how)
 
     def recalibrate_losses(self, X: Rows, z: ArrayLike, **settings: Any) -> Self:
         """Recalibrate from losses that were logged with their rows.

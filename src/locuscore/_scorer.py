@@ -28,6 +28,7 @@ from locuscore._rules.group_rule import (
     Rule,
     check_rule,
     check_same_calibration,
+    in_unit,
     rule_from_dict,
 )
 from locuscore._shared.checks import LocusWarning, check_alpha
@@ -99,6 +100,7 @@ class Scorer(RowColumns):
             self._check_column(self.rule.by)
         if self.rule is not None:
             check_same_calibration(self.rule, self.locus.calibration_digest_)
+            object.__setattr__(self, "rule", in_unit(self.rule, self.locus.unit_))
         self._warn_if_too_few()
         if allow_another_predictor:
             object.__setattr__(self, "locus", _with_this_predictor(self.locus))
@@ -109,7 +111,9 @@ class Scorer(RowColumns):
         """What is guaranteed: the rule's card, or without a rule one sentence on the bounds."""
         if self.rule is not None:
             return str(self.rule)
-        return self.locus.calibration_.sentence(self.alphas)
+        unit = self.locus.unit_
+        told = f" Losses and bounds are in {unit}." if unit else ""
+        return self.locus.calibration_.sentence(self.alphas) + told
 
     def save(self, path: str | Path, *, key: bytes | None = None, keep_rows: bool = True) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
@@ -217,6 +221,7 @@ class Scorer(RowColumns):
             "n_calibration": locus.calibration_.n,
             "promise": locus.calibration_.sentence(self.alphas),
             "loss": locus.loss_.name,
+            "unit": locus.unit_,
             "engine": type(locus.engine_).__name__,
             "signals": locus.signals_.summary(locus.n_features_in_),
             "predictor": type(locus.predictor_).__name__,

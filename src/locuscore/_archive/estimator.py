@@ -16,7 +16,7 @@ from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types, skops_b
 from locuscore._archive.values import Reader, Writer
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.fold_signals import FoldSignals
-from locuscore._inputs.losses import Loss, cost, pinball, resolve_loss
+from locuscore._inputs.losses import MAKERS, Loss, cost, pinball, resolve_loss
 from locuscore._inputs.opinion import Opinion
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals, chosen_parts
@@ -24,7 +24,7 @@ from locuscore._laws.calibration import MarginalCalibration
 from locuscore._laws.cross_fitted import CrossFitted
 from locuscore._laws.distribution import Support
 from locuscore._locus import Locus
-from locuscore._shared.checks import LocusWarning
+from locuscore._shared.checks import LocusWarning, check_unit
 from locuscore._shared.kept import kept_of
 from locuscore.calibration._cross_fit import CrossFitCalibration
 
@@ -42,6 +42,9 @@ def encode_loss(loss: Loss, writer: Writer) -> Any:
         return {"name": "cost", **{key: writer.encode(part) for key, part in parts.items()}}
     if isinstance(function, partial) and loss.name.startswith("pinball"):
         return {"name": "pinball", "level": float(function.keywords["level"])}
+    if loss.made_by is not None:
+        kind, parameters = loss.made_by
+        return {"name": kind, "parameters": writer.encode(parameters)}
     return {"name": loss.name, "is_own": loss.reads == "anything"}
 
 
@@ -54,10 +57,22 @@ def decode_loss(state: Mapping[str, Any], reader: Reader, given: Any) -> Loss:
             return cost(reader.decode(state["matrix"]), reader.decode(state["classes"]))
         case "pinball":
             return pinball(state["level"])
+        case name if "parameters" in state:
+            return _made_loss(name, reader.decode(state["parameters"]))
         case name if state["is_own"]:
             return Loss(name, _AbsentLoss(name), Support(), "anything")
         case name:
             return resolve_loss(name)
+
+
+def _made_loss(name: Any, parameters: Any) -> Loss:
+    """Return a loss with parameters, which its own function checks."""
+    if not isinstance(name, str) or name not in MAKERS or not isinstance(parameters, dict):
+        raise ArchiveError(f"its loss {name!r:.40} is not known to this version.")
+    try:
+        return MAKERS[name](**parameters)
+    except TypeError as error:
+        raise ArchiveError(f"its loss has other parameters than {name} takes ({error}).") from None
 
 
 @dataclass(frozen=True)
@@ -182,6 +197,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
     return parts | {
         "target": locus.target_name_,
         "n_outputs": locus.n_outputs_,
+        **({"unit": locus.unit_} if locus.unit_ else {}),
         "loss": encode_loss(locus.loss_, writer),
         "predictor": encode_predictor(locus.predictor_, writer),
     }
@@ -205,6 +221,7 @@ def decode_locus(
         setattr(locus, name, reader.decode(state[name]))
     locus.predictor_, locus.loss_, locus.selection_ = predictor, own_loss, None
     locus.target_name_, n_outputs = state["target"], state["n_outputs"]
+    locus.unit = locus.unit_ = check_unit(state.get("unit"))
     locus.signals_ = given_signals(locus.signals_, signals)
     locus.calibration_ = given_calibration(locus.calibration_, rows)
     check_folds(locus.engine_, locus.calibration_)

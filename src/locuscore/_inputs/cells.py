@@ -7,6 +7,7 @@ as a number or as a missing value, since a file without types cannot tell them a
 its text. A column that was float32 in `fit` is rounded to float32 first.
 """
 
+import math
 import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -29,6 +30,7 @@ Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")
 FLOAT = np.dtype("<f8")
 DIGEST_BYTES = 8
+UTF_8 = ("utf-8", "surrogatepass")
 # The last 16 of the 52 bits of a fraction are rounded away. Half of the last kept bit is added to
 # the 64 bits as a whole, so that a carry moves into the exponent; then the rest is masked.
 ROUNDED_BITS = 16
@@ -50,7 +52,8 @@ def row_digests(
     """
     start = blake2b(salt, digest_size=DIGEST_BYTES)
     inputs, labelled = bytearray(), bytearray()
-    for part in row_blocks(n_rows(X), X.shape[1], MOST_ROWS_AT_ONCE):
+    width = 0 if labels is None else math.prod(labels.shape[1:])
+    for part in row_blocks(n_rows(X), X.shape[1] + width, MOST_ROWS_AT_ONCE):
         rows = np.ascontiguousarray(cells(take_rows(X, part), types[: X.shape[1]]))
         row_labels = None if labels is None else _label_cells(labels[part], types[-1])
         for i in range(len(rows)):
@@ -99,7 +102,7 @@ def _listed_cells(values: Any) -> list[int]:
     """Cells of a column of text, categories or objects; each distinct value is read once."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values.to_list()
     # The type tells an object from text that equals its repr.
-    keys = [(type(v), v if isinstance(v, HASHABLE) else repr(v)) for v in listed]
+    keys = [(type(v), v if isinstance(v, HASHABLE) else _text_of(v)) for v in listed]
     distinct = dict(zip(keys, listed, strict=True))
     known = {key: _value_cell(value) for key, value in distinct.items()}
     return [known[key] for key in keys]
@@ -108,10 +111,19 @@ def _listed_cells(values: Any) -> list[int]:
 def _value_cell(value: Any) -> int:
     number = _as_number(value)
     if number is None:
-        data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        data = value if isinstance(value, bytes) else _text_of(value).encode(*UTF_8)
         return int.from_bytes(blake2b(data, digest_size=DIGEST_BYTES).digest(), "little")
     plain = np.nan if np.isnan(number) else number + 0.0
     return (int.from_bytes(struct.pack("<d", plain), "little") + HALF) & KEPT
+
+
+def _text_of(value: Any) -> str:
+    """Text that tells a value from others, in every process: sets have no order of their own."""
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(repr, value)))}}}"
+    if isinstance(value, np.ndarray):  # whose own text leaves out the middle
+        return f"{value.shape} {value.tolist()}"
+    return str(value)
 
 
 def _as_number(value: Any) -> float | None:

@@ -8,23 +8,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from locuscore._inputs import part_losses as parts
 from locuscore._laws.distribution import Support
 from locuscore._laws.signed_errors import ErrorLoss
 from locuscore._protocols import FloatArray
-from locuscore._shared.checks import holds_text
+from locuscore._shared.checks import check_count, check_numbers, holds_text
 
 PROBABILITY_ROUNDING = 1e-3  # single-precision models add up to 1 only roughly
 
-Reads = Literal["numbers", "labels", "codes", "probabilities", "anything"]
+Reads = Literal["numbers", "vectors", "labels", "codes", "probabilities", "values", "anything"]
 
 
 @dataclass(frozen=True)
 class Loss:
     """A loss function with the support of its values and what it reads.
 
-    `reads` says what `function` is given: numbers, labels as they are, class codes (positions in
-    `classes` or, without them, in the predictor's ``classes_``), a code and a matrix of
-    probabilities, or the values unchanged.
+    `reads` says what `function` is given: one number per row, numbers of any shape, labels as they
+    are, class codes (positions in `classes` or, without them, in the predictor's ``classes_``), a
+    code and a matrix of probabilities, or the values unchanged: in a loss of this library, or in a
+    function of the caller's own (anything). `made_by` has the function that made a loss with
+    parameters, and these.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Loss:
     n_classes: int | None = field(default=None, repr=False)
     is_default: bool = field(default=False, repr=False)  # the user has chosen no loss
     of_error: ErrorLoss | None = field(default=None, repr=False)  # where y - g(x) is all it reads
+    made_by: tuple[str, dict[str, Any]] | None = field(default=None, repr=False)
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
@@ -71,6 +75,91 @@ def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
     return Loss("cost", partial(_cost, costs=costs), support, "codes", known, len(costs))
 
 
+def cost_per_unit(over: float, under: float) -> Loss:
+    """Money lost by a number: ``over * (g - y)`` if g is too high, ``under * (y - g)`` if too low.
+
+    For a stock, `over` is what an unsold piece costs, and `under` what a missing one does.
+
+    Examples
+    --------
+    >>> from locuscore import cost_per_unit
+    >>> float(cost_per_unit(over=2, under=10)(y_true=100, y_pred=97))
+    30.0
+    """
+    costs = check_numbers([over, under], "a cost per unit")
+    if not np.isfinite(costs).all() or costs.min() < 0 or not costs.max():
+        raise ValueError(
+            "the costs per unit are finite and not negative, and one of them is positive; got "
+            f"over={over!r} and under={under!r}."
+        )
+    of_error = ErrorLoss(above=float(under), below=float(over))
+    return Loss(
+        f"cost_per_unit(over={over:g}, under={under:g})",
+        partial(_cost_per_unit, of_error=of_error),
+        _NON_NEGATIVE,
+        "numbers",
+        of_error=of_error,
+        made_by=("cost_per_unit", {"over": float(over), "under": float(under)}),
+    )
+
+
+def relative(floor: float) -> Loss:
+    """Relative error ``|y - g| / max(|y|, floor)``.
+
+    The loss ``"relative"`` has no floor, and refuses rows whose true value is 0.
+    """
+    size = check_numbers(floor, "floor")
+    if size.ndim or not 0 < size < np.inf:
+        raise ValueError(f"floor is the smallest size that counts, above 0; got {floor!r}.")
+    return Loss(
+        f"relative(floor={floor:g})",
+        partial(parts.relative_error, floor=float(floor)),
+        _NON_NEGATIVE,
+        "numbers",
+        made_by=("relative", {"floor": float(floor)}),
+    )
+
+
+def norm(kind: str, weights: ArrayLike | None = None) -> Loss:
+    """Norm over several outputs of the errors ``weights * (y - g)``.
+
+    `kind` is ``"euclidean"``, ``"max"`` or ``"sum"`` (of sizes). Weights, one for each output, give
+    outputs one unit: ``norm("max", [1, 1000])`` for metres and kilometres is in metres. Without
+    weights the name of the kind is enough as `loss`.
+    """
+    if kind not in parts.NORMS:
+        raise ValueError(f"a norm is one of {parts.NORMS}; got {kind!r}.")
+    if weights is None:
+        return _NAMED[kind]
+    values = np.atleast_1d(check_numbers(weights, "weights"))
+    if not np.isfinite(values).all() or values.min() <= 0:
+        raise ValueError(f"the weights of a norm are positive and finite; got {weights!r}.")
+    shown = ", ".join(f"{value:g}" for value in values)
+    return Loss(
+        f"norm({kind!r}, [{shown}])",
+        partial(parts.norm_of_errors, kind=kind, weights=values),
+        _NON_NEGATIVE,
+        "vectors",
+        made_by=("norm", {"kind": kind, "weights": values.tolist()}),
+    )
+
+
+def ndcg(top: int) -> Loss:
+    """Ranking loss ``1 - NDCG`` of each query over its `top` ranks.
+
+    ``DCG = sum of gain / log2(1 + rank)``, and NDCG is it over the largest there is. y has the gain
+    of each document, g its score. The loss ``"ndcg"`` has all ranks.
+    """
+    ranks = check_count(top, "top")
+    return Loss(
+        f"ndcg(top={ranks})",
+        partial(parts.one_minus_ndcg, top=ranks),
+        _SHARE,
+        "values",
+        made_by=("ndcg", {"top": ranks}),
+    )
+
+
 def finite_support(values: Iterable[float]) -> Support:
     """Return the support that consists of these values."""
     points = np.unique(np.asarray(list(values), dtype=np.float64))
@@ -89,6 +178,10 @@ def _squared(y: FloatArray, prediction: FloatArray) -> FloatArray:
 
 def _pinball(y: FloatArray, q: FloatArray, level: float) -> FloatArray:
     return np.maximum(level * (y - q), (level - 1) * (y - q))
+
+
+def _cost_per_unit(y: FloatArray, g: FloatArray, of_error: ErrorLoss) -> FloatArray:
+    return of_error(np.subtract(y, g))
 
 
 def _zero_one(y: np.ndarray, label: np.ndarray) -> FloatArray:
@@ -139,7 +232,7 @@ def _check_probabilities(code: np.ndarray, probabilities: FloatArray) -> FloatAr
     return np.minimum(probabilities, 1.0)
 
 
-_NON_NEGATIVE = Support(low=0.0)
+_NON_NEGATIVE, _SHARE = Support(low=0.0), Support(0.0, 1.0)
 _NAMED = {
     loss.name: loss
     for loss in (
@@ -148,7 +241,28 @@ _NAMED = {
         Loss("zero_one", _zero_one, finite_support([0.0, 1.0]), "labels"),
         Loss("log", _log, _NON_NEGATIVE, "probabilities"),
         Loss("brier", _brier, Support(0.0, 2.0), "probabilities"),
+        Loss("relative", partial(parts.relative_error, floor=0.0), _NON_NEGATIVE, "numbers"),
+        *(
+            Loss(
+                kind,
+                partial(parts.norm_of_errors, kind=kind, weights=None),
+                _NON_NEGATIVE,
+                "vectors",
+            )
+            for kind in parts.NORMS
+        ),
+        Loss("iou", parts.one_minus_iou, _SHARE, "values"),
+        Loss("f1", parts.one_minus_f1, _SHARE, "values"),
+        Loss("edit", parts.edit_distance, _SHARE, "values"),
+        Loss("ndcg", partial(parts.one_minus_ndcg, top=None), _SHARE, "values"),
+        Loss("inversions", parts.inverted_pairs, _SHARE, "values"),
+        Loss("censored", parts.censored_error, _NON_NEGATIVE, "values"),
+        Loss("graded", parts.graded, _NON_NEGATIVE, "values"),
     )
+}
+# What an archive names a loss with parameters by, and what makes it.
+MAKERS: dict[str, Callable[..., Loss]] = {
+    maker.__name__: maker for maker in (cost_per_unit, relative, norm, ndcg)
 }
 
 
@@ -162,7 +276,8 @@ def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any] | None) -> Loss:
         if loss not in _NAMED:
             raise ValueError(
                 f"unknown loss {loss!r}; expected one of {sorted(_NAMED)}, pinball(level), "
-                "cost(matrix), or a function (y_true, y_pred) -> z."
+                "cost(matrix), cost_per_unit(over, under), relative(floor), norm(kind, weights), "
+                "ndcg(top), or a function (y_true, y_pred) -> z."
             )
         return _NAMED[loss]
     if not callable(loss):

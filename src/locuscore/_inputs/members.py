@@ -34,7 +34,12 @@ _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 
 def has_members(predictor: Any) -> bool:
-    """Whether the predictor, or the last model inside it, is a plain mean over members."""
+    """Whether the predictor, or the last model inside it, is a plain mean over members.
+
+    One of another library says so by a method ``mean_and_spread(X)``.
+    """
+    if hasattr(predictor, "mean_and_spread"):
+        return True
     if _predicts_like(predictor, Pipeline):
         return has_members(predictor[-1])
     if _predicts_like(predictor, *_SEARCHES):
@@ -59,6 +64,8 @@ def mean_and_spread(
 
     The mean is the prediction to rounding, and None where it is not.
     """
+    if hasattr(predictor, "mean_and_spread"):
+        return predictor.mean_and_spread(X)
     if isinstance(predictor, _SEARCHES):
         return mean_and_spread(predictor.best_estimator_, X, scale_back)
     if isinstance(predictor, Pipeline):

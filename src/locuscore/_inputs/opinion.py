@@ -185,6 +185,8 @@ def _classes(outputs: Outputs, labels: Labelled) -> tuple[Learn, np.ndarray] | N
     """The class of each row, and what each answer costs; None if there are too many classes."""
     y, loss = labels.y, labels.loss
     of_probabilities = loss.reads == "probabilities"
+    if loss.reads in ("values", "vectors"):
+        return None
     if y is None or y.ndim != 1 or not (of_probabilities or outputs.predictions.ndim == 1):
         return None
     known = _known_labels(outputs, loss, y)

@@ -21,6 +21,7 @@ from locuscore._shared.checks import (
     without_single_axis,
 )
 from locuscore._shared.frames import as_array, n_rows, take_rows
+from locuscore._shared.targets import as_targets, shown_as_columns
 
 Answer = tuple[np.ndarray, ...]
 
@@ -55,8 +56,13 @@ class Outputs:
 
     @property
     def predictions(self) -> np.ndarray:
-        """g(x): shape (n,), or (n, outputs) where there are several."""
+        """g(x): shape (n,), (n, outputs) where there are several, or one image or object a row."""
         return without_single_axis(self._answer("predict")[0])
+
+    @property
+    def as_given(self) -> np.ndarray:
+        """g(x) in the shape the predictor gave it."""
+        return self._answer("predict")[0]
 
     @property
     def mean_of_members(self) -> np.ndarray:
@@ -76,6 +82,11 @@ class Outputs:
     @property
     def probabilities(self) -> tuple[FloatArray, ...]:
         """Class probabilities (n, classes), one matrix per output; empty for a regressor."""
+        return tuple(part.astype(np.float64, copy=False) for part in self.raw_probabilities)
+
+    @property
+    def raw_probabilities(self) -> tuple[np.ndarray, ...]:
+        """Class probabilities in the precision that the predictor gives them."""
         return self._answer("predict_proba") if hasattr(self.predictor, "predict_proba") else ()
 
     def class_probabilities(self) -> FloatArray:
@@ -98,7 +109,7 @@ class Outputs:
         """Number of predictions per row; none without a predictor."""
         if self.predictor is None:
             return 0
-        return 1 if self.predictions.ndim == 1 else self.predictions.shape[1]
+        return self.predictions.shape[1] if self.predictions.ndim == 2 else 1
 
     def _answer(self, question: str) -> Answer:
         if question not in self._answers:
@@ -110,7 +121,8 @@ def _ask_probabilities(predictor: Any, X: Rows) -> Answer:
     answer = call(predictor, predictor.predict_proba, X)
     # One matrix, or a list of one for each output.
     matrices = answer if isinstance(answer, list) else [answer]
-    return tuple(np.asarray(matrix, dtype=np.float64) for matrix in matrices)
+    arrays = (np.asarray(matrix) for matrix in matrices)
+    return tuple(a if a.dtype.kind == "f" else np.asarray(a, dtype=np.float64) for a in arrays)
 
 
 def _ask_members(predictor: Any, X: Rows) -> Answer:
@@ -129,15 +141,20 @@ def own_signals(outputs: Outputs) -> np.ndarray:
     """What g itself says about each row, as columns; text where g is a function that returns text.
 
     A classifier gives its class code, the margin between its two likeliest classes and the
-    entropy of its probabilities. A forest or bag of regressors gives the mean and the standard
-    deviation over its members. Any other predictor gives its output.
+    entropy of its probabilities; one with members also how far they disagree on that class. A
+    forest or bag of regressors gives the mean and the standard deviation over its members. Any
+    other predictor gives its output, as `shown_as_columns` has it.
     """
     if outputs.probabilities:
-        return np.hstack([_class_signals(matrix) for matrix in outputs.probabilities])
+        parts = [_class_signals(matrix) for matrix in outputs.probabilities]
+        if outputs.spread is not None:
+            code = outputs.probabilities[0].argmax(axis=1)
+            parts.append(np.take_along_axis(outputs.spread, code[:, None], axis=1))
+        return np.hstack(parts)
     predictions, classes = outputs.mean_of_members, classes_of(outputs.predictor)
     if classes is not None and predictions.ndim == 1:
         predictions = class_codes(predictions, classes)
-    columns = predictions.reshape(len(predictions), -1)
+    columns = shown_as_columns(predictions)
     return columns if outputs.spread is None else np.hstack([columns, outputs.spread])
 
 
@@ -171,6 +188,7 @@ def own_signal_names(predictor: Any, width: int) -> list[str]:
     """A name for each of the columns of `own_signals`."""
     if hasattr(predictor, "predict_proba"):
         parts = ["predicted class", "margin between classes", "entropy of the predictor"]
+        parts += ["spread of the predictor"] if has_members(predictor) else []
         n = width // len(parts)
         return [part if n == 1 else f"{part} {j}" for j in range(n) for part in parts]
     parts = ["prediction", *(["spread of the predictor"] if has_members(predictor) else [])]
@@ -193,20 +211,25 @@ def realised_losses(loss: Loss, outputs: Outputs, y: ArrayLike | None) -> FloatA
     check_same_order(X=outputs.X, y=y)
     _check_loss_fits(loss, outputs.predictor)
     n = len(outputs)
-    targets = check_targets(as_array(y), n)
+    every = as_targets(y)
+    targets = check_targets(every, n)
     if not n:
         return np.empty(0)
+    if loss.reads == "values":  # an axis of length one may be a list of one token
+        return check_losses(loss(every, outputs.as_given), n)
     if loss.reads == "probabilities":
         probabilities = outputs.class_probabilities()
         codes = class_codes(targets, classes_of(outputs.predictor))
         return check_losses(loss(codes, probabilities), n)
     output = outputs.predictions
     targets, output = _as_read(loss, outputs.predictor, targets, output)
-    if loss.reads != "anything" and not targets.shape == output.shape == (n,):
+    takes_any_shape = loss.reads in ("anything", "vectors")
+    if not takes_any_shape and not targets.shape == output.shape == (n,):
         raise ValueError(
             f"y has shape {targets.shape}, and the predictor returned shape {output.shape}; the "
-            f"loss {loss.name} compares one value with one. For several outputs pass a loss of "
-            "your own, such as lambda y, g: np.abs(y - g).max(axis=1)."
+            f"loss {loss.name} compares one value with one. For several outputs use the loss "
+            "'euclidean', 'max' or 'sum', norm(kind, weights), or one of your own, such as "
+            "lambda y, g: np.abs(y - g).mean(axis=1)."
         )
     return check_losses(loss(targets, output), n)
 
@@ -222,7 +245,7 @@ def _as_read(
     loss: Loss, predictor: Any, targets: np.ndarray, output: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Targets and answers as numbers, class codes or as they are: what the loss reads."""
-    if loss.reads == "numbers":
+    if loss.reads in ("numbers", "vectors"):
         return check_numeric(targets, "y"), check_numeric(output, "the predictor's output")
     if loss.reads == "codes":
         classes = cost_classes(loss, predictor)

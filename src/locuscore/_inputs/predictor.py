@@ -11,6 +11,7 @@ from locuscore._protocols import Rows
 from locuscore._shared.checks import check_same_order, without_single_axis
 from locuscore._shared.frames import column, n_rows, read_array
 from locuscore._shared.kept import Kept
+from locuscore._shared.targets import as_objects, holds_parts
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ _NATIVE = {
         "the function lambda X: booster.predict(xgboost.DMatrix(X))."
     ),
     "torch.nn.modules.module.Module": (
-        "a torch module reads tensors, not rows; call net.eval() and pass the function lambda X: "
-        "net(torch.as_tensor(np.asarray(X), dtype=torch.float32)).detach().cpu().numpy()."
+        "a torch module reads tensors, not rows; pass TorchPredictor(net), from locuscore.torch."
     ),
 }
 
@@ -80,13 +80,23 @@ def raw_output(predictor: Any, X: Rows) -> np.ndarray:
     """Return g(X) in the shape the predictor gave it, one row of output per row of X."""
     output = call(predictor, getattr(predictor, "predict", predictor), X)
     check_same_order(**{"X": X, "g(X)": output})
-    values = read_array(output, "the predictor's output")
-    if values.ndim not in (1, 2) or len(values) != n_rows(X):
+    values = _one_per_row(output)
+    if not values.ndim or len(values) != n_rows(X):
         raise ValueError(
             f"the predictor must return one prediction per row; got an output of shape "
             f"{values.shape} for {n_rows(X)} rows."
         )
     return values
+
+
+def _one_per_row(output: Any) -> np.ndarray:
+    """Return answers as an array; of objects, where lists or masks of several sizes make none."""
+    try:
+        return read_array(output, "the predictor's output")
+    except ValueError:
+        if not holds_parts(output):
+            raise
+    return as_objects(output)
 
 
 def call(predictor: Any, function: Any, X: Rows) -> Any:

@@ -87,7 +87,7 @@ class Comparison:
 
 
 def _answers(outputs: Outputs) -> tuple[np.ndarray, ...]:
-    return (outputs.predictions, *outputs.probabilities)
+    return (outputs.predictions, *outputs.raw_probabilities)
 
 
 def _difference(expected: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...]) -> str | None:
@@ -125,5 +125,12 @@ def _numbers(name: str, a: np.ndarray, b: np.ndarray) -> str | None:
 
 def _labels(a: np.ndarray, b: np.ndarray) -> str | None:
     pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
-    n = sum(one != other and not (one != one and other != other) for one, other in pairs)
+    n = sum(not _is_same(*pair) for pair in pairs)
     return None if not n else f"{n} of {a.size} labels that differ"
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two labels, lists or arrays are equal; a missing one equals itself."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other or (one != one and other != other))

@@ -102,6 +102,8 @@ class Signals:
         """Position from the end of the spread of g's members; None without it, or of several."""
         if self.output_encoder is None or outputs.spread is None or outputs.n_outputs != 1:
             return None
+        if outputs.probabilities:  # what classes disagree about is not in the unit of the loss
+            return None
         return -1 - self.opinion_width - self.function_width
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:

@@ -28,7 +28,10 @@ def card(rule: "FlagRule") -> str:
     threshold, evidence = rule.threshold, rule.evidence
     notes = {float("-inf"): "  (accepts nothing)", float("inf"): "  (accepts every finite score)"}
     lines = [" Guarantee card ".center(WIDTH, "=")]
-    lines += _entry("accept if", f"{rule.score} <= {threshold:.6g}{notes.get(threshold, '')}")
+    unit = f" {rule.unit}" if rule.unit and rule.score.is_in_loss_units else ""
+    note = notes.get(threshold, unit)
+    lines += _entry("accept if", f"{rule.score} <= {threshold:.6g}{note}")
+    lines += _unit(rule)
     lines += _entry("standing", STANDING[rule.standing])
     lines += _entry("guarantee", rule.guarantee)
     for number, assumption in enumerate(rule.assumptions):
@@ -48,6 +51,7 @@ def group_card(rule: "GroupRule") -> str:
     told = "passed with the rows" if rule.by is None else f"in column {rule.by!r}"
     lines = [" Guarantee card ".center(WIDTH, "=")]
     lines += _entry("accept if", f"{rule.score} <= the threshold of the row's group, {told}")
+    lines += _unit(rule)
     lines += _entry("standing", STANDING[rule.standing])
     lines += _entry("guarantee", rule.guarantee)
     for number, assumption in enumerate(rule.assumptions):
@@ -60,6 +64,10 @@ def group_card(rule: "GroupRule") -> str:
         cells = [_short(repr(row[0])), *("" if part is None else _value(part) for part in row[1:])]
         lines.append("".join(cell.rjust(15) for cell in cells))
     return "\n".join([*lines, "=" * WIDTH])
+
+
+def _unit(rule: "FlagRule | GroupRule") -> list[str]:
+    return _entry("unit", f"losses, bounds and tau are in {rule.unit}") if rule.unit else []
 
 
 def listed(labels: Sequence[Hashable], notes: Sequence[str] | None = None) -> str:

@@ -109,6 +109,11 @@ class GroupRule(Mapping[Hashable, FlagRule]):
         return next(iter(self.rules.values())).score
 
     @property
+    def unit(self) -> str:
+        """The unit of the losses, as the first rule has it."""
+        return next(iter(self.rules.values())).unit
+
+    @property
     def standing(self) -> Standing:
         """The weakest standing among the rules."""
         found = {rule.standing for rule in self.rules.values()}
@@ -264,6 +269,13 @@ def with_each_rule(rule: Rule, change: Callable[[FlagRule], FlagRule]) -> Rule:
         return change(rule)
     made = {id(part): change(part) for _, part in rule.units}
     return replace(rule, rules={label: made[id(part)] for label, part in rule.items()})
+
+
+def in_unit(rule: Rule, unit: str) -> Rule:
+    """The rule in the unit of its losses; one that has a unit keeps it."""
+    if not unit or rule.unit:
+        return rule
+    return with_each_rule(rule, lambda part: replace(part, unit=unit))
 
 
 def _claim(rule: FlagRule) -> Any:

@@ -30,6 +30,7 @@ from locuscore._shared.checks import (
     check_count,
     check_numbers,
     check_share,
+    check_unit,
     never_accepted,
     one_alpha,
     one_tau,
@@ -39,6 +40,7 @@ from locuscore._shared.optional import require
 
 Standing = Literal["theorem", "certificate", "heuristic"]
 PARTS = ("score", "threshold", "standing", "guarantee", "assumptions", "evidence", "table")
+LATER = ("unit",)  # left out where it is empty, so that older versions can read the rule
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -49,7 +51,8 @@ class FlagRule:
     `standing` says whether `guarantee` is a theorem for a rule fixed in advance, a certificate from
     data, or a heuristic. `certificate` holds the claim and the numbers behind it, in a class for
     each kind of claim; `evidence` is the same as a read-only mapping, from which a rule can be made
-    too. `table` has one entry per threshold that was tried.
+    too. `table` has one entry per threshold that was tried. `unit` is that of the losses, such as
+    dollars, or empty; the card shows it.
     """
 
     score: Score
@@ -59,6 +62,7 @@ class FlagRule:
     assumptions: tuple[str, ...]
     certificate: Certificate
     table: Mapping[str, tuple[float, ...]]
+    unit: str
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class FlagRule:
         table: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
         *,
         certificate: Certificate | None = None,
+        unit: str = "",
     ) -> None:
         if not isinstance(score, Score):
             raise TypeError(f"score must be a Score; got {score!r}.")
@@ -87,7 +92,8 @@ class FlagRule:
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate; got {certificate!r}.")
         values = (score, float(number), standing, guarantee, tuple(assumptions), certificate)
-        for part, value in zip(fields(self), (*values, _read_only(table, "table")), strict=True):
+        last = (_read_only(table, "table"), check_unit(unit))
+        for part, value in zip(fields(self), (*values, *last), strict=True):
             object.__setattr__(self, part.name, value)
 
     @property
@@ -152,14 +158,16 @@ class FlagRule:
 
     def to_dict(self) -> dict[str, Any]:
         """The rule in the types JSON has; infinite numbers are the strings "inf" and "-inf"."""
-        values = {name: getattr(self, name) for name in PARTS}
+        later = [name for name in LATER if getattr(self, name)]
+        values = {name: getattr(self, name) for name in (*PARTS, *later)}
         described: dict[str, Any] = to_json(values | {"score": self.score.to_dict()})
         return described
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The rule that `to_dict` described."""
-        if not isinstance(data, Mapping) or set(data) - set(PARTS) or "score" not in data:
+        known = {*PARTS, *LATER}
+        if not isinstance(data, Mapping) or set(data) - known or "score" not in data:
             raise ValueError(f"a rule is described by {sorted(PARTS)}; got {data!r:.200}.")
         if not isinstance(data["score"], Mapping):
             raise TypeError(f"score must be a mapping; got {data['score']!r}.")
@@ -170,8 +178,12 @@ class FlagRule:
             raise TypeError(f"this describes no rule: {error}") from error
 
 
-def made_with(rule: FlagRule, calibration: str | None) -> FlagRule:
-    """The rule, with the digest of the calibration that its score takes levels from, if it does."""
+def made_with(rule: FlagRule, calibration: str | None, unit: str = "") -> FlagRule:
+    """The rule in the unit of its losses.
+
+    It has the digest of the calibration that its score takes levels from, if it does.
+    """
+    rule = replace(rule, unit=unit)
     claim = rule.certificate
     if not rule.score.is_calibrated:
         return rule

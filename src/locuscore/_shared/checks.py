@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import FloatArray, IntArray
 
 MOST_SHOWN = 10  # rows in an error message
+LONGEST_UNIT = 40
 SHORTEST_KEY = 32  # bytes, as many as SHA-256 gives
 
 # The squares of a million losses add up to a float.
@@ -146,6 +147,19 @@ def check_numeric(values: np.ndarray, name: str) -> FloatArray:
         f"this loss needs numbers, but {name} holds {kind}; for class labels use "
         "'zero_one', 'log', 'brier' or cost(matrix)."
     )
+
+
+def check_unit(unit: Any) -> str:
+    """Return the unit of losses, such as dollars: one short line of text, empty for none."""
+    if not isinstance(unit, str | None):
+        raise TypeError(f"unit is the unit of the losses as text, such as 'dollars'; got {unit!r}.")
+    text = unit or ""
+    if len(text) > LONGEST_UNIT or not text.isprintable():
+        raise ValueError(
+            f"unit is one line of at most {LONGEST_UNIT} letters, such as 'dollars'; got "
+            f"{text!r:.60}."
+        )
+    return text
 
 
 def check_methods(value: Any, methods: Sequence[str], name: str) -> None:

@@ -172,5 +172,6 @@ def columns_like(X: Rows, columns: Mapping[str, np.ndarray], *, one_batch: bool 
 
 
 def _readable(values: np.ndarray) -> Any:
-    """Return text as a list, since not every library accepts numpy's arrays of text."""
-    return values.tolist() if values.dtype.kind in "US" else np.ascontiguousarray(values)
+    """Return text, and images, as lists, since not every library accepts numpy's arrays of them."""
+    is_listed = values.dtype.kind in "US" or values.ndim > 1
+    return values.tolist() if is_listed else np.ascontiguousarray(values)

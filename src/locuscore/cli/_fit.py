@@ -102,6 +102,7 @@ def fit(
     feature: options.Feature = None,
     drop: options.Drop = None,
     loss: options.LossName = None,
+    unit: options.LossUnit = "",
     engine: options.EngineName = "Forest",
     calibration_size: options.CalibrationSize = None,
     calibration: CalibrationOptions,
@@ -124,6 +125,7 @@ def fit(
         "loss": chosen_loss(loss),
         "engine": chosen_engine(engine),
         "random_state": seed,
+        "unit": unit,
     }
     alphas = alpha or [0.1]
     rule.check()
@@ -235,6 +237,7 @@ def _show(terminal: Terminal, scorer: Scorer, output: Path | None, sample: Sampl
         "rows_used": n_used,
         "n_calibration": n_calibration,
         "loss": locus.loss_.name,
+        "unit": locus.unit_,
         "engine": type(locus.engine_).__name__,
         "predictor": type(locus.predictor_).__name__,
         "alphas": list(scorer.alphas),
@@ -251,8 +254,13 @@ def _show(terminal: Terminal, scorer: Scorer, output: Path | None, sample: Sampl
         size = size_text(output.stat().st_size)
         print_plain(
             console,
-            f"Saved {output} ({size}): {figures['loss']} loss, {figures['engine']}, "
+            f"Saved {output} ({size}): {figures['loss']} loss{_in(locus.unit_)}, "
+            f"{figures['engine']}, "
             f"{n_calibration:,} calibration rows.",
         )
 
     terminal.show(figures, draw)
+
+
+def _in(unit: str) -> str:
+    return f" in {unit}" if unit else ""

@@ -45,7 +45,7 @@ def _entries(facts: Mapping[str, Any]) -> dict[str, str]:
     versions = ", ".join(f"{name} {number}" for name, number in facts["written_by"].items())
     return {
         "file": f"{facts['archive']} ({size_text(facts['bytes'])})",
-        "loss": facts["loss"],
+        "loss": facts["loss"] + (f", in {facts['unit']}" if facts.get("unit") else ""),
         "engine": facts["engine"],
         **({"signals": facts["signals"]} if "signals" in facts else {}),
         "predictor": facts["predictor"],

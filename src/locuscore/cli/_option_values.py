@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from locuscore import Scorer, engines, load_predictor, pinball
+from locuscore import Scorer, cost_per_unit, engines, load_predictor, pinball
 from locuscore._shared.checks import check_key
 from locuscore.cli import _options as options
 from locuscore.cli._options import LOSSES, NAMED_LOSSES
@@ -23,6 +23,9 @@ def chosen_loss(text: str | None) -> Any:
     try:
         if text.startswith("pinball:"):
             return pinball(float(text.removeprefix("pinball:")))
+        if text.startswith("cost_per_unit:"):
+            over, under = text.removeprefix("cost_per_unit:").split(",")
+            return cost_per_unit(float(over), float(under))
         if ":" not in text:
             raise ValueError(f"unknown loss {text!r}; expected one of {', '.join(LOSSES)}.")
         loss = imported_object(text)

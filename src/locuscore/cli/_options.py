@@ -10,8 +10,11 @@ from locuscore.engines import KEPT, NAMES
 
 # The engines of `Locus` that an archive can keep.
 ENGINES = tuple(name for name, engine in NAMES.items() if engine in KEPT)
-NAMED_LOSSES = ("absolute", "squared", "zero_one", "log", "brier")
-LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "module:object")
+NAMED_LOSSES = (
+    *("absolute", "squared", "relative", "zero_one", "log", "brier"),
+    *("edit", "f1", "graded"),
+)
+LOSSES = (*NAMED_LOSSES, "pinball:LEVEL", "cost_per_unit:OVER,UNDER", "module:object")
 MAX_ROWS = 200_000
 
 
@@ -138,6 +141,9 @@ LossName = Annotated[
         f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
         MODEL,
     ),
+]
+LossUnit = Annotated[
+    str, option("--unit", "TEXT", "What losses are measured in, such as dollars.", MODEL)
 ]
 LossAgain = Annotated[str | None, option("--loss", "LOSS", "module:object, if fit was given one.")]
 EngineName = Annotated[str, option("--engine", "ENGINE", f"{', '.join(ENGINES)}.", MODEL)]

@@ -27,7 +27,9 @@ Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
 Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
 Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
 Title = Annotated[str, option("--title", "TEXT", "Title.")]
-Unit = Annotated[str, option("--unit", "TEXT", "What losses are measured in, such as dollars.")]
+Unit = Annotated[
+    str, option("--unit", "TEXT", "What losses are measured in, such as dollars; as in fit.")
+]
 FailIfBroken = Annotated[
     bool,
     switch(

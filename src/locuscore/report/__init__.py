@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
-from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
+from locuscore._shared.frames import as_batch, column, n_rows, take_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.targets import as_targets
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
 
@@ -120,7 +121,7 @@ def report(
     title
         Title of the page.
     unit
-        What losses are measured in, such as "dollars".
+        What losses are measured in, such as "dollars"; by default the unit of the `Locus`.
     archive
         Name of the scorer's archive in the commands that the page offers.
     created
@@ -235,7 +236,7 @@ def _some(batch: Batch, seed: int) -> Batch:
 
 def _taken(batch: Batch, rows: Any) -> Batch:
     X = as_batch(batch.X)[0]
-    y, losses = (None if part is None else as_array(part)[rows] for part in batch[1:3])
+    y, losses = (None if part is None else as_targets(part)[rows] for part in batch[1:3])
     labels, n = None, n_rows(X)
     if batch.groups is not None:  # of any type, so no array of one type
         labels = np.fromiter(read_labels(batch.groups, n), dtype=object, count=n)[rows]

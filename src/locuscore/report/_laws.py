@@ -13,6 +13,7 @@ from locuscore._shared.checks import check_losses
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.readable import shortened
+from locuscore._shared.targets import as_targets
 from locuscore.report._grid import ALPHAS
 
 Count = Callable[[FloatArray, FloatArray], None]  # bounds at ALPHAS (n, 99), and losses
@@ -107,7 +108,7 @@ def check_labels(scorer: Scorer, y: ArrayLike | None, n: int) -> np.ndarray:
         raise ValueError("this scorer has no predictor, so pass the losses of the rows: losses=z.")
     if y is None:
         raise ValueError("a report needs the true values y of its rows, or their losses.")
-    targets = as_array(y)
+    targets = as_targets(y)
     if targets.ndim == 0 or len(targets) != n:
         raise ValueError(f"y must have one entry per row; X has {n}, y has shape {targets.shape}.")
     return targets

@@ -14,6 +14,7 @@ from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
 from locuscore._shared.sampling import Columns, Reservoir, column_sample
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.targets import as_targets
 from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words
@@ -109,7 +110,7 @@ class Summary:
         if self.reuse is None:
             self.reuse = Reuse(used, self.scorer.schema, "losses" if y is None else "y")
         labels = losses if y is None else y
-        self.reuse.add(rows, None if labels is None else as_array(labels))
+        self.reuse.add(rows, None if labels is None else as_targets(labels))
 
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
@@ -149,6 +150,7 @@ class Summary:
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
+        unit = unit or scorer.locus.unit_
         bound, loss, _ = self.sample.rows()
         points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]

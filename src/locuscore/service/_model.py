@@ -17,7 +17,7 @@ from locuscore.service._json_rows import Columns, as_kind
 Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]
 FACTS = (
-    *("card", "columns", "alphas", "n_calibration", "promise", "loss", "engine"),
+    *("card", "columns", "alphas", "n_calibration", "promise", "loss", "unit", "engine"),
     *("predictor", "rows"),
 )
 MOST_TRIES = 5
