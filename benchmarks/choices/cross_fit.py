@@ -127,9 +127,9 @@ def main() -> None:
             "## Few rows",
             "",
             f"Means over the tables {', '.join(FEW)} (with enough rows; at 2,000 rows "
-            f"{', '.join(TABLES[2_000])}) and seeds ({seeds}), in units of the mean loss of the test rows; in brackets the standard "
-            f"deviation of the coverage over tables and seeds. At alpha = {ALPHAS[0]} `CrossFit` "
-            f"promises a coverage of {floors}.",
+            f"{', '.join(TABLES[2_000])}) and seeds ({seeds}), in units of the mean loss of the "
+            f"test rows; in brackets the standard deviation of the coverage over tables "
+            f"and seeds. At alpha = {ALPHAS[0]} `CrossFit` promises a coverage of {floors}.",
             "",
             f"| rows | method | {' | '.join(heads)} |",
             "|---:|---|" + "---:|" * 3 * len(ALPHAS),
