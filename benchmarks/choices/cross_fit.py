@@ -5,13 +5,16 @@ same signals. MAPIE's scores are signed, so the upper end at level 1 - 2 alpha i
 those of coverforest are absolute, and as losses are skewed to the right, the upper end at level 1 -
 alpha is taken. coverforest 0.0.3 does not import beside scikit-learn 1.9, so it runs in an
 environment of its own with scikit-learn 1.7, whose Python is named by ``COVERFOREST_PYTHON``;
-without it that column is left out. Run ``make choices-cross-fit``; about an hour.
+without it that column is left out. Run ``make choices-cross-fit``; about an hour,
+resumable.
 """
 
+import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,7 @@ from locuscore.calibration import CrossFit, OutOfBag
 from locuscore.calibration._cross_fit import CrossFitCalibration
 
 PAGE = Path(__file__).with_name("RESULTS.md")
+KEPT = Path(__file__).with_name("cross_fit.jsonl")
 FEW = ("concrete", "airfoil", "star", "homes")
 TABLES = {60: FEW, 150: FEW, 500: FEW, 2_000: ("homes", "bike", "electric")}
 SEEDS = {60: 4, 150: 4, 500: 4, 2_000: 4}  # seeds by number of rows
@@ -92,25 +96,38 @@ if OTHER_PYTHON:
     METHODS["coverforest"] = coverforest
 
 
+def records(n: int) -> dict[str, list[dict[str, float]]]:
+    """Records by method; each is written when it is made, and not made again."""
+    kept = [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
+    known = {(one["rows"], one["table"], one["seed"], one["method"]): one for one in kept}
+    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
+    for name, seed in product(TABLES[n], range(SEEDS[n])):
+        problem = None
+        for method, bounds in METHODS.items():
+            key = (n, name, seed, method)
+            if key not in known:
+                X, y = load(name)
+                problem = problem or make_problem(X, y, N_FOR_G, n, seed, N_TREES)
+                numbers = measure(problem, bounds(problem))
+                known[key] = dict(zip(("rows", "table", "seed", "method"), key, strict=True))
+                known[key] |= {what: round(number, 5) for what, number in numbers.items()}
+                with KEPT.open("a") as file:
+                    print(json.dumps(known[key]), file=file)
+            found[method].append(known[key])
+    return found
+
+
 def lines(n: int) -> list[str]:
     """One line per method: means over tables and seeds, in units of the mean loss."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
-    for name in TABLES[n]:
-        X, y = load(name)
-        if len(y) < N_FOR_G + n + 200:
-            continue
-        for seed in range(SEEDS[n]):
-            problem = make_problem(X, y, N_FOR_G, n, seed, N_TREES)
-            for method, bounds in METHODS.items():
-                found[method].append(measure(problem, bounds(problem)))
+    found = records(n)
     out = []
-    for method, records in found.items():
+    for method, runs in found.items():
         cells = []
         for alpha in ALPHAS:
-            coverage = [record[f"coverage_{alpha}"] for record in records]
+            coverage = [record[f"coverage_{alpha}"] for record in runs]
             cells.append(f"{np.mean(coverage):.3f} ({np.std(coverage):.3f})")
             for what in ("bound", "pinball"):
-                cells.append(f"{np.mean([record[f'{what}_{alpha}'] for record in records]):.3f}")
+                cells.append(f"{np.mean([record[f'{what}_{alpha}'] for record in runs]):.3f}")
         out.append(f"| {n:,} | {method} | {' | '.join(cells)} |")
     return out
 
