@@ -191,6 +191,14 @@ def _mdn() -> Any:
     return engines.MDN()
 
 
+def _flow() -> Any:
+    return engines.Flow()
+
+
+def _variational_gp() -> Any:
+    return engines.VariationalGP()
+
+
 def _pymc_bart() -> Any:
     return engines.PyMCBART(n_samples=500, n_tune=500)
 
@@ -292,6 +300,13 @@ def _registry() -> list[Method]:
     methods.append(Method("BART+", "more", more, 10.0, needs=("stochtree",), n_seeds=FEW))
     more = partial(locus, engine=_mdn, columns="all")
     methods.append(Method("MDN+", "more", more, 5.0, needs=("torch",), n_seeds=FEW))
+    for end, columns in SEEN[:2]:
+        for name, engine, package in (
+            ("Flow", _flow, "zuko"),
+            ("VariationalGP", _variational_gp, "gpytorch"),
+        ):
+            more = partial(locus, engine=engine, columns=columns)
+            methods.append(Method(name + end, "more", more, 6.0, needs=(package,), n_seeds=FEW))
     return sorted(methods, key=lambda method: method.seconds)
 
 

@@ -35,6 +35,8 @@ PACKAGES = (
     "scikit-learn",
     "stochtree",
     "torch",
+    "zuko",
+    "gpytorch",
     "pymc-bart",
     "mapie",
     "crepes",

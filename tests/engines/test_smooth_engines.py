@@ -134,11 +134,11 @@ def test_rows_with_other_signals_are_refused(name, rng):
         engine.predict_draws(np.zeros((4, 2)))
 
 
-@EACH
-def test_training_that_diverges_says_what_to_try(name, rng):
+@pytest.mark.parametrize(("name", "rate"), [("Flow", 1e30), ("VariationalGP", 1e300)])
+def test_training_that_diverges_says_what_to_try(name, rate, rng):
     S, z = rows_and_losses(rng)
     with raises(ValueError, name, "learning_rate"):
-        small(name, learning_rate=1e300).fit(S, z)
+        small(name, learning_rate=rate).fit(S, z)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ class VariationalGP(BaseEstimator):
         (seed,) = spawn_seeds(self.random_state, 1)
         self.target_ = Target.learn(z, self.transform)
         self.signal_centre_, self.signal_unit_ = centre_and_unit(S)
-        self.quantiles_ = spread_quantiles(self.n_draws)
+        # Equal losses leave nothing that draws could disagree about.
+        self.quantiles_ = spread_quantiles(self.n_draws) * float(np.ptp(z) > 0)
         self.processes_ = learn(self, self._standardise(S), self.target_.forward(z), seed)
         return self
 
