@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._archive.container import ArchiveError, checked, read_archive, write_archive
+from locuscore._archive.container import (
+    ArchiveError,
+    checked,
+    read_archive,
+    read_json,
+    write_archive,
+)
 from locuscore._archive.estimator import decode_locus, encode_locus
 from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
@@ -196,7 +202,7 @@ class Scorer(RowColumns):
         def build() -> "Scorer":
             check_manifest(manifest)
             reader = Reader(members, manifest["written_by"], tuple(trusted), kinds)
-            state = json.loads(members["scorer.json"])
+            state = read_json(members["scorer.json"], "scorer.json")
             if manifest["format"] == 1:
                 state = upgraded(state)
             told = {"groups": groups, "weights": weights}

@@ -182,16 +182,46 @@ def waiting(**changes):
         ("waiting", waiting(bounds=[[1.0, 2.0]])),
         ("waiting", waiting(signals=[1.0])),
         ("waiting", waiting(ticket=99)),
+        ("waiting", waiting(signals=[[1.0], "x"])),
+        ("waiting", waiting(n=10**9)),
+        ("waiting", waiting(start=21)),
+        ("waiting", waiting() + waiting(ticket=1, start=1)),
         ("next_ticket", "1"),
         ("more", 1),
+        ("decided", 10**400),
+        ("longest_wait", 0),
+        ("longest_wait", 23),
+        ("tails", []),
+        ("tails", [[0.5], 0.5]),
+        ("tails", [0.5] * 2000),
+        ("support", None),
     ],
 )
 def test_a_state_that_is_none_is_refused(locus, part, value):
     stream = run(locus.adapt(0.1, step=0.02), [np.arange(20)])
     stream.bound(X[:2])
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises(ValueError, match=r"\.$") as caught:
         locus.resume(stream.state() | {part: value})
+    assert "Error(" not in str(caught.value)  # the words are ours
     assert locus.resume(stream.state() | {"waiting": waiting()}).waiting
+
+
+def test_a_state_that_breaks_the_promise_is_refused(locus):
+    state = run(locus.adapt(0.1, step=0.02), [np.arange(20)] * 20).state()
+    (run_of_labels,) = locus.resume(state).promise()
+    assert run_of_labels.labels == 400
+    most = int(400 * run_of_labels.most)
+    assert locus.resume(state | {"above": [most]}).above == most
+    with raises(ValueError, "contradict"):
+        locus.resume(state | {"above": [most + 1]})
+
+
+def test_waiting_batches_of_a_forged_state_take_no_memory_together(locus):
+    stream = run(locus.adapt(0.1, step=0.02), [np.arange(20)])
+    n = 10**7
+    batches = [waiting(ticket=i, start=i * n, n=n)[0] for i in range(9)]
+    with raises(ValueError, "too large"):
+        locus.resume(stream.state() | {"waiting": batches, "decided": 10**9, "next_ticket": 9})
 
 
 def test_states_of_other_things_are_refused(locus):

@@ -307,23 +307,27 @@ FORGED = [
 @pytest.mark.parametrize(("clusters", "fact"), FORGED)
 @pytest.mark.parametrize("kind", [ClusterCalibration, ClusterRowsCalibration])
 def test_forged_clusters_are_refused(kind, clusters, fact):
-    parts = {"tails": [0.1, 0.2, 0.3], "clusters": np.array(clusters), "largest": 2}
+    parts = {"tails": np.array([0.1, 0.2, 0.3]), "clusters": np.array(clusters), "largest": 2}
     with raises(ValueError, fact):
         kind.from_parts(parts)
 
 
 @pytest.mark.parametrize("largest", [1, 2.0, True, None, 10**30])
 def test_a_forged_largest_is_refused(largest):
-    parts = {"tails": [0.1, 0.2, 0.3], "clusters": np.array([0, 0, 1]), "largest": largest}
+    parts = {
+        "tails": np.array([0.1, 0.2, 0.3]),
+        "clusters": np.array([0, 0, 1]),
+        "largest": largest,
+    }
     with raises(ValueError, "larger"):
         ClusterRowsCalibration.from_parts(parts)
 
 
 def test_no_tails_are_refused():
-    with raises(ValueError, "codes"):
-        ClusterCalibration.from_parts({"tails": [], "clusters": np.array([], dtype=int)})
+    with raises(ValueError, "no calibration tails"):
+        ClusterCalibration.from_parts({"tails": np.empty(0), "clusters": np.array([], dtype=int)})
     with raises(ValueError, "ascending"):
-        ClusterCalibration.from_parts({"tails": [0.2, 0.1], "clusters": np.array([0, 1])})
+        ClusterCalibration.from_parts({"tails": np.array([0.2, 0.1]), "clusters": np.array([0, 1])})
 
 
 @pytest.mark.extra

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers import raises
 from locuscore import (
     FlagRule,
     Score,
@@ -124,3 +125,40 @@ def test_rows_of_fit_are_counted_and_make_a_heuristic_where_they_were_used():
     assert used.standing == "heuristic"
     assert "800 of the 900" in used.guarantee
     assert used.certificate.rows_also_in_fit == 800
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("sequence", {"n_rows": "many"}),
+        ("sequence", {"n_rows": -1}),
+        ("sequence", {"n_rows": True}),
+        ("sequence", {"eta": 1.5}),
+        ("sequence", {"delta": -0.1}),
+        ("sequence", {"p_value": "small"}),
+        ("sequence", {"starts_at_n": [1, "x"]}),
+        ("sequence", {"thresholds": 3}),
+        ("sequence", {"tau": "high"}),
+        ("group", {"n_accepted": [1]}),
+        ("mean", {"high": "inf"}),
+        ("tau with rows", {"coverage_beta": [1.0]}),
+        ("tau with rows", {"calibration": 3}),
+    ],
+    ids=str,
+)
+def test_a_claim_from_a_file_has_numbers_that_are_possible(name, changes):
+    rule = RULES[name][0].to_dict()
+    rule["evidence"] |= changes
+    with raises(ValueError, "evidence", next(iter(changes))):
+        FlagRule.from_dict(rule)
+
+
+@pytest.mark.parametrize("table", [{"a": ["x"]}, {"a": [1.0], "b": []}, {"a": 3}], ids=str)
+def test_a_table_has_columns_of_numbers(table):
+    with raises(ValueError, "columns of numbers"):
+        FlagRule.from_dict(RULES["tau"][0].to_dict() | {"table": table})
+
+
+def test_the_card_takes_whatever_a_heuristic_says():
+    odd = {"coverage_beta": "x", "p_value": "small", "n_rows": {"a": [1]}}
+    assert "small" in str(FlagRule(Score.other("s"), 1.0, "heuristic", "", evidence=odd))

@@ -39,6 +39,9 @@ OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same header
 Result = TypeVar("Result")
 
 
+NOT_WHAT_IT_SHOULD_BE = "a part of it is missing, or is not of the kind that it should be"
+
+
 class ArchiveError(ValueError):
     """An archive that is damaged, unsafe, or not for this version."""
 
@@ -103,13 +106,27 @@ def read_array(data: bytes) -> np.ndarray:
     return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
 
 
+def read_json(data: bytes, name: str) -> dict[str, Any]:
+    """Return the object that a member holds as JSON."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ArchiveError(f"its member {name!r} is no JSON that can be read.") from None
+    if not isinstance(found, dict):
+        raise ArchiveError(f"its member {name!r} holds no object.")
+    return found
+
+
 def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return shape and type of an array, if it has plain values and exactly the bytes it claims.
 
     numpy allocates what a header says before it looks at the data.
     """
     file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        raise ArchiveError("an array in it is none in the format of numpy.") from None
     # Version 3 differs in names of fields only, which no array of ours has beyond ASCII.
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -117,7 +134,10 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     }.get(version)
     if read is None:
         raise ArchiveError(f"an array in it has the unknown format {version}.")
-    shape, _, dtype = read(file)
+    try:
+        shape, _, dtype = read(file)
+    except ValueError:
+        raise ArchiveError("an array in it has an unreadable header.") from None
     if dtype.hasobject:
         raise ArchiveError("an array in it holds Python objects, which only pickle could read.")
     # In Python's integers, which do not overflow.
@@ -164,7 +184,9 @@ def checked(read: Callable[[], Result], path: str | Path) -> Result:
     except (ModuleNotFoundError, Warning):
         raise  # they say something about this machine, not about the file
     except Exception as error:  # what a damaged or forged file provokes has many types
-        raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {error}") from error
+        # A ValueError says what was expected; what others say is about Python, not about the file.
+        why = str(error).rstrip(".") if isinstance(error, ValueError) else NOT_WHAT_IT_SHOULD_BE
+        raise ArchiveError(f"{path} is no archive of locuscore, or is damaged: {why}.") from error
 
 
 def _read(
@@ -212,7 +234,7 @@ def _manifest(archive: zipfile.ZipFile, key: bytes | None) -> dict[str, Any]:
     # First of all: without a right signature not even the JSON is parsed.
     if key is not None:
         _authenticate(text, archive.comment, key)
-    manifest: dict[str, Any] = json.loads(text)
+    manifest = read_json(text, MANIFEST)
     version = manifest["format"]
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ArchiveError(

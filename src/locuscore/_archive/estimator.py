@@ -27,6 +27,7 @@ from locuscore._locus import Locus
 from locuscore._shared.checks import LocusWarning, check_unit
 from locuscore._shared.kept import kept_of
 from locuscore.calibration._cross_fit import CrossFitCalibration
+from locuscore.calibration._fading import FadingCalibration
 
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "
@@ -133,7 +134,10 @@ def given_calibration(calibration: Any, given: Mapping[str, Any]) -> Any:
             f"its {lacks} are told by a function of your own, which an archive cannot hold; pass "
             f"it to Scorer.load(path, {lacks}=...)."
         )
-    return calibration.with_function(given[lacks])
+    try:
+        return calibration.with_function(given[lacks])
+    except TypeError as error:  # what was passed is none, or not as many
+        raise ArchiveError(str(error)) from None
 
 
 def check_folds(engine: Any, calibration: Any) -> None:
@@ -143,8 +147,9 @@ def check_folds(engine: Any, calibration: Any) -> None:
     if is_alike and is_cross_fitted:
         tails = np.sort(np.concatenate(engine.tails))
         is_alike = len(engine.models) == calibration.k and np.array_equal(tails, calibration.tails)
-    # Other rows may calibrate afterwards what all folds say.
-    if not is_alike and not (is_cross_fitted and isinstance(calibration, MarginalCalibration)):
+    # Other rows may calibrate afterwards what all folds say, and these may fade.
+    is_other = type(calibration) in (MarginalCalibration, FadingCalibration)
+    if not is_alike and not (is_cross_fitted and is_other):
         raise ArchiveError("the loss models of its folds are not those that it calibrates.")
 
 

@@ -1,9 +1,9 @@
 """Rows as floats: numbers as they are, categories as codes, dates as seconds."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -27,6 +27,20 @@ class Encoder:
     """
 
     ARCHIVE = Kept("Encoder", fields=("codes_",))
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the encoder that an archive holds, if its levels have codes by column."""
+        found = cls()
+        found.codes_ = parts["codes_"]
+        columns = found.codes_.items() if isinstance(found.codes_, dict) else [(None, None)]
+        are_codes = all(
+            type(j) is int and isinstance(codes, dict) and {*map(type, codes.values())} <= {float}
+            for j, codes in columns
+        )
+        if not are_codes:
+            raise ValueError("the categories of its columns have no codes each")
+        return found
 
     def fit(self, X: Rows) -> "Encoder":
         """Learn the levels of every column that is not numeric."""

@@ -29,8 +29,12 @@ class FoldSignals:
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the signals that an archive holds, if they are some."""
-        folds = list(parts["folds"])
-        if len(folds) < 2 or not all(isinstance(fold, Signals) for fold in folds):
+        folds = parts["folds"]
+        if (
+            not isinstance(folds, list)
+            or len(folds) < 2
+            or not all(isinstance(fold, Signals) for fold in folds)
+        ):
             raise ValueError("the signals of its folds are none")
         return cls(folds)
 

@@ -122,7 +122,10 @@ def _bytes_of(value: Any) -> bytes:
     if isinstance(value, np.ndarray):
         return value.astype(np.int64 if value.dtype.kind in "biu" else np.float64).tobytes()
     if isinstance(value, list | tuple):
-        return b"[" + b",".join(map(_bytes_of, value)) + b"]"
+        # With type and length of each, so that no text reads like two, nor like a number.
+        plain = [one.item() if isinstance(one, np.generic) else one for one in value]
+        parts = [(type(one).__name__.encode(), _bytes_of(one)) for one in plain]
+        return b"".join(b"%b:%d:%b" % (kind, len(part), part) for kind, part in parts)
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return str(value).encode()
     return type(value).__name__.encode()  # a model, whose answers are among the arrays
@@ -228,11 +231,14 @@ class BaseCalibration:
 
 
 def check_tails(tails: Any) -> FloatArray:
-    """Return tails from an archive, which must be ascending probabilities."""
-    values = np.asarray(tails, dtype=np.float64)
-    if values.ndim != 1 or not np.all((values >= 0) & (values <= 1)) or np.any(np.diff(values) < 0):
+    """Return tails from an archive, which must be ascending probabilities, and some."""
+    # Texts of an array would be read as numbers, and those of a list could be of any size.
+    is_array = isinstance(tails, np.ndarray) and tails.dtype.kind == "f" and tails.ndim == 1
+    if not is_array or not tails.size:
+        raise ValueError("it holds no calibration tails")
+    if not np.all((tails >= 0) & (tails <= 1)) or np.any(np.diff(tails) < 0):
         raise ValueError("the calibration tails are no ascending probabilities")
-    return values
+    return np.asarray(tails, dtype=np.float64)
 
 
 def sorted_tails(cal: Part) -> FloatArray:
@@ -249,7 +255,7 @@ class MarginalCalibration(BaseCalibration):
     `tails` are ``P(Z >= z | x)`` of the rows of D2, ascending.
     """
 
-    ARCHIVE = Kept("Marginal", fields=("tails",))
+    ARCHIVE = Kept("Marginal", numbers=("tails",))
     has_law = True
 
     tails: FloatArray

@@ -92,14 +92,16 @@ class CrossFitted:
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the models that an archive holds, if they are some."""
-        models, widths, tails = (list(parts[name]) for name in ("models", "widths", "tails"))
+        models, widths, tails = (parts[name] for name in ("models", "widths", "tails"))
+        if not all(isinstance(part, list) for part in (models, widths, tails)):
+            raise ValueError("the loss models of its folds are no list")
         are_models = all(map(_is_model, models))
         are_widths = all(type(width) is int and width > 0 for width in widths)
         if not are_models or not are_widths or not len(models) == len(widths) == len(tails) >= 2:
             raise ValueError("the loss models of its folds are none")
         found = [check_tails(part) for part in tails]
-        if not all(map(len, found)):
-            raise ValueError("a fold has no calibration rows")
+        if len(set(map(len, found))) > 1:
+            raise ValueError("its folds have different numbers of calibration rows")
         return cls(models, widths, found)
 
     def predict_draws(self, S: FloatArray) -> CrossFittedDraws:

@@ -95,7 +95,7 @@ class Score(metaclass=_MakesScores):
             raise TypeError(f"a score has {', '.join(values)}; got {', '.join(map(str, data))}.")
         values |= data
         kind = values.pop("kind")
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise ValueError(f"a score is one of {tuple(_KINDS)}; got {kind!r}.")
         made, belongs = _KINDS[kind]
         given = {key for key, value in values.items() if value is not None and value != ""}

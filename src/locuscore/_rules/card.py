@@ -36,9 +36,11 @@ def card(rule: "FlagRule") -> str:
     lines += _entry("guarantee", rule.guarantee)
     for number, assumption in enumerate(rule.assumptions):
         lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
-    if "coverage_beta" in evidence:
-        lines += _entry("coverage", _coverage(*evidence["coverage_beta"]))
-    shown = {key: value for key, value in evidence.items() if key != "coverage_beta"}
+    shown = dict(evidence)
+    match shown.get("coverage_beta"):  # a rule made by hand may have anything there
+        case (int() | float() as k, int() | float() as rest) if k > 0 and rest > 0:
+            lines += _entry("coverage", _coverage(k, rest))
+            del shown["coverage_beta"]
     if shown:
         text = "; ".join(_fact(key, value) for key, value in shown.items())
         lines += _entry("evidence", text)
@@ -104,7 +106,7 @@ def _coverage(k: float, rest: float) -> str:
 
 
 def _fact(key: str, value: Any) -> str:
-    if key == P_VALUE and value < SMALLEST_P:
+    if key == P_VALUE and isinstance(value, float) and value < SMALLEST_P:
         return f"{_name(key)} < {SMALLEST_P:.0e}"
     return f"{_name(key)} = {_value(value)}"
 

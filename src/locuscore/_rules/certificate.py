@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +192,7 @@ class OtherEvidence(Certificate):
         return dict(self.values)
 
 
+SHARES = frozenset(("alpha", "delta", "level", "acceptance", "exceedance", "p_value"))
 KINDS: tuple[type[Any], ...] = (
     JointClaim,
     ExceedanceCertificate,
@@ -207,9 +209,7 @@ def certificate_from(evidence: Mapping[str, Any]) -> Certificate:
     values = {key: math.inf if value is None else value for key, value in evidence.items()}
     group = values.pop("group", None)
     for kind in KINDS:
-        names = {part.name for part in fields(kind)}
-        needed = {part.name for part in fields(kind) if part.default is MISSING}
-        if needed <= values.keys() <= names and all(_is_number(values[name]) for name in needed):
+        if _has_names_of(values, kind) and not _misfits(values, kind):
             found: Certificate = kind(**values)
             if group is None:
                 return found
@@ -218,5 +218,52 @@ def certificate_from(evidence: Mapping[str, Any]) -> Certificate:
     return OtherEvidence(evidence)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def misfits(certificate: Certificate) -> list[str]:
+    """Names of the numbers that keep evidence from being that of a claim of ours; empty if none.
+
+    Evidence of other names is of a claim that is not ours, which may have any values.
+    """
+    if not isinstance(certificate, OtherEvidence):
+        return []
+    values = {key: math.inf if one is None else one for key, one in certificate.values.items()}
+    values.pop("group", None)
+    found = [_misfits(values, kind) for kind in KINDS if _has_names_of(values, kind)]
+    return min(found, key=len, default=[])
+
+
+def _has_names_of(values: Mapping[str, Any], kind: type[Any]) -> bool:
+    needed = {part.name for part in fields(kind) if part.default is MISSING}
+    return needed <= values.keys() <= {part.name for part in fields(kind)}
+
+
+def _misfits(values: Mapping[str, Any], kind: type[Any]) -> list[str]:
+    """Names of the values that are not of the type of their field, or out of its range."""
+    return [
+        part.name
+        for part in fields(kind)
+        if part.name in values and not _is_possible(values[part.name], part, kind)
+    ]
+
+
+def _is_possible(value: Any, part: Field[Any], kind: type[Any]) -> bool:
+    if not _is_of(value, part.type):
+        return False
+    if part.default is MISSING and not math.isfinite(value):
+        return False
+    is_share = part.name in SHARES or (part.name == "eta" and kind is not MeanLossCertificate)
+    return not (is_share and (value < 0 or value > 1))  # NaN is a share of no rows
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value has the type of a field; counts are not negative."""
+    if isinstance(kind, UnionType):
+        return any(_is_of(value, one) for one in get_args(kind) if one is not NoneType)
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        is_long = isinstance(value, tuple) and (inner[-1] is ... or len(value) == len(inner))
+        return is_long and all(_is_of(one, inner[0]) and one >= 0 for one in value)
+    if kind is str:
+        return isinstance(value, str)
+    if type(value) is float:  # a number of rows that is infinite does not exist
+        return kind is float or value == math.inf
+    return type(value) is int and (kind is float or value >= 0)

@@ -23,6 +23,7 @@ from locuscore._rules.certificate import (
     GroupCertificate,
     JointClaim,
     certificate_from,
+    misfits,
 )
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import (
@@ -91,8 +92,17 @@ class FlagRule:
             certificate = certificate_from(given)
         if not isinstance(certificate, Certificate):
             raise TypeError(f"certificate must be a Certificate; got {certificate!r}.")
+        wrong = [] if standing == "heuristic" else misfits(certificate)
+        if wrong:
+            got = (f"{name} = {certificate.evidence[name]!r:.50}" for name in wrong)
+            raise ValueError(
+                f"the evidence of a {standing} must have numbers that are possible; got "
+                f"{', '.join(got)}."
+            )
+        if not all(isinstance(one, str) for one in assumptions):
+            raise TypeError(f"assumptions must be texts; got {assumptions!r:.200}.")
         values = (score, float(number), standing, guarantee, tuple(assumptions), certificate)
-        last = (_read_only(table, "table"), check_unit(unit))
+        last = (_columns(table), check_unit(unit))
         for part, value in zip(fields(self), (*values, *last), strict=True):
             object.__setattr__(self, part.name, value)
 
@@ -278,3 +288,16 @@ def _read_only(value: Any, name: str) -> Mapping[str, Any]:
         raise TypeError(f"{name} must be a mapping; got {value!r}.")
     copied: Mapping[str, Any] = read_only(value)
     return copied
+
+
+def _columns(table: Any) -> Mapping[str, tuple[float, ...]]:
+    """A read-only table, if its columns are numbers and equally long."""
+    found = _read_only(table, "table")
+    columns = list(found.values())
+    are_numbers = all(
+        isinstance(column, tuple) and all(isinstance(one, int | float) for one in column)
+        for column in columns
+    )
+    if not are_numbers or len(set(map(len, columns))) > 1:
+        raise ValueError("table must have columns of numbers, all of one length.")
+    return found

@@ -43,7 +43,7 @@ from locuscore._row_scores import Given, RowScores
 from locuscore._shared.checks import check_alpha, check_between, check_count, check_losses
 from locuscore._shared.frames import as_array, like_rows, n_rows, numbered
 from locuscore._shared.json_values import from_json, to_json
-from locuscore._stream.waiting_rows import Batch, WaitingRows, read_count
+from locuscore._stream.waiting_rows import Batch, WaitingRows, read_count, read_floats
 
 # Chosen on simulated drifts and on bike hires, see benchmarks/choices/steps_in_time.py.
 LARGEST_STEP, STEP_OF_BATCH = 0.005, 0.1
@@ -270,8 +270,11 @@ class AdaptiveBounds:
             )
         try:
             return cls._from(locus, from_json(state))
-        except (KeyError, TypeError, IndexError, OverflowError, MemoryError) as error:
-            raise ValueError(f"this is no state of a stream ({error!r}).") from error
+        except (LookupError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+            raise ValueError(
+                "this is no state of a stream: a part of it is missing, or is not what state() "
+                "gives there."
+            ) from error
 
     @classmethod
     def _from(cls, locus: RowScores, state: Mapping[str, Any]) -> Self:
@@ -285,8 +288,8 @@ class AdaptiveBounds:
         stream = cls(locus, state["alpha"], step=state["step"], window=state["window"])
         stream.labels, stream.decided, stream.longest_wait = labels, decided, longest
         stream.above = np.array([read_count(one) for one in state["above"]], dtype=np.int64)
-        stream._tails = np.array(state["tails"], dtype=np.float64)
-        check_tails(np.sort(stream._tails))
+        stream._tails = read_floats(state["tails"])
+        _check_tails(stream._tails)
         stream._waiting.next_ticket = following
         stream._waiting.read(state["waiting"], stream.alpha.size)
         is_sound = (
@@ -294,11 +297,25 @@ class AdaptiveBounds:
             and bool(np.all(stream.above <= labels))
             and labels + stream._waiting.n <= decided
             and all(ticket < following for ticket in stream.waiting)
+            and stream._waiting.end <= decided
             and (None not in (stream.step, stream.window) or decided == 0)
+            and (0 < longest <= decided if labels else not longest)
+            and (not labels or not stream.window or len(stream._tails) <= stream.window)
+            # No sequence of rows leads elsewhere; both sides are rounded.
+            and all(
+                run.least - 1e-9 <= run.share_above <= run.most + 1e-9 for run in stream.promise()
+            )
         )
         if not is_sound:
             raise ValueError("the counts of this state of a stream contradict each other.")
         return stream
+
+
+def _check_tails(tails: FloatArray) -> None:
+    try:
+        check_tails(np.sort(tails))
+    except ValueError as error:
+        raise ValueError(f"this is no state of a stream: {error}.") from None
 
 
 def _check_window(window: Any, calibration: Calibration) -> int | None:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 
 MOST_SHOWN = 10  # tickets in a message
-MOST_FLOATS = 50_000_000  # of one batch, in a state that may be forged
+MOST_FLOATS = 50_000_000  # of all batches, in a state that may be forged
+MOST_ROWS = 2**53  # that a state can count
 
 
 @dataclass(eq=False)
@@ -33,12 +34,12 @@ class Batch:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], m: int) -> "Batch":
-        """The batch that `state` described, with bounds at m alphas."""
+    def from_state(cls, state: Mapping[str, Any], m: int, room: int) -> "Batch":
+        """The batch that `state` described, with bounds at m alphas, if `room` floats hold it."""
         n, rows = read_count(state["n"]), [read_count(row) for row in state["rows"]]
-        bounds, signals = (np.array(state[name], np.float64) for name in ("bounds", "signals"))
+        bounds, signals = (read_floats(state[name]) for name in ("bounds", "signals"))
         width = signals.shape[1] if signals.ndim == 2 else 1
-        if n * (m + width) > MOST_FLOATS:
+        if n * (m + width) > room:
             raise ValueError(f"a batch of {n:,} rows in this state of a stream is too large.")
         is_open = np.zeros(n, dtype=bool)
         is_open[rows] = True
@@ -64,6 +65,11 @@ class WaitingRows:
     def n(self) -> int:
         """Number of rows that wait."""
         return sum(int(batch.is_open.sum()) for batch in self._batches.values())
+
+    @property
+    def end(self) -> int:
+        """Serial number after the last row of all batches that wait."""
+        return max((batch.start + len(batch.bounds) for _, batch in self), default=0)
 
     def add(self, batch: Batch) -> int:
         """Keep a batch, unless it is empty, and return its ticket."""
@@ -124,15 +130,28 @@ class WaitingRows:
 
     def read(self, state: Any, m: int) -> None:
         """Add the batches that `state` described."""
+        room = MOST_FLOATS
         for one in state:
-            ticket = read_count(one["ticket"])
-            if ticket in self._batches:
-                raise ValueError(f"the ticket {ticket} comes twice in this state of a stream.")
-            self._batches[ticket] = Batch.from_state(one, m)
+            ticket, last = read_count(one["ticket"]), max(self._batches, default=-1)
+            batch = Batch.from_state(one, m, room)
+            if ticket <= last or batch.start < self.end:
+                raise ValueError(
+                    "the batches of this state of a stream overlap, or are in disorder."
+                )
+            self._batches[ticket] = batch
+            room -= batch.bounds.size + batch.signals.size
 
 
 def read_count(value: Any) -> int:
     """Return a whole number of a state."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"a state of a stream counts rows by whole numbers; got {value!r}.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_ROWS:
+        raise ValueError(f"a state of a stream counts rows by whole numbers; got {value!r:.50}.")
     return value
+
+
+def read_floats(value: Any) -> FloatArray:
+    """Return an array of numbers of a state."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("a part of this state of a stream is no array of numbers.") from None

@@ -319,7 +319,9 @@ class GroupCalibration(BaseCalibration):
         tails, codes = check_tails(parts["tails"]), np.asarray(parts["codes"])
         if codes.dtype.kind not in "iu" or codes.shape != tails.shape or not len(tails):
             raise ValueError("its calibration rows have no group each")
-        if codes.min() < 0 or codes.max() > groups.others:
+        # Without a pool, every label of D2 has a group of its own.
+        highest = groups.others - (groups.pool_below is None)
+        if codes.min() < 0 or codes.max() > highest:
             raise ValueError("its calibration rows are in groups that it does not name")
         labels = RowLabels.from_part(parts["told"])
         if len(labels.told) > 1:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from locuscore._shared.checks import check_count
 from locuscore._shared.cluster_coverage import cluster_p_values
 from locuscore._shared.kept import Kept
 
+UNIT_BITS = 128
 MOST_LARGEST = 2**50  # whole numbers of this size are exact as floats
 
 
@@ -90,7 +92,7 @@ class ClusterCalibration(ClusteredTails):
     one row each give marginal calibration. `clusters` are codes from 0, in the order of the tails.
     """
 
-    ARCHIVE = Kept("Clusters", fields=("tails",), numbers=("clusters",))
+    ARCHIVE = Kept("Clusters", numbers=("tails", "clusters"))
     BY_ROWS = False
     COUNTED = "each cluster counting once"
 
@@ -113,16 +115,14 @@ class ClusterCalibration(ClusteredTails):
 
     @cached_property
     def shares(self) -> FloatArray:
-        """One over m + 1, and the running sum of the rows' weights, exactly."""
-        # In whole numbers of the largest unit that all sizes share: then quotients round once.
-        unit = math.lcm(*np.unique(self.sizes).tolist())
+        """One over m + 1, and the running sum of the rows' weights; each is rounded once."""
+        # In whole numbers of the largest unit that all sizes share. With many sizes that has
+        # thousands of digits; then a sum is too low by n / 2^UNIT_BITS at most, far from a float.
+        unit = min(math.lcm(*np.unique(self.sizes).tolist()), 2**UNIT_BITS)
         weight = [unit // size for size in self.sizes.tolist()]
-        total, so_far = (self.n_clusters + 1) * unit, unit
-        found = [so_far / total]
-        for code in self.clusters.tolist():
-            so_far += weight[code]
-            found.append(so_far / total)
-        return np.array(found)
+        total = (self.n_clusters + 1) * unit
+        sums = accumulate(map(weight.__getitem__, self.clusters.tolist()), initial=unit)
+        return np.array([so_far / total for so_far in sums])
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Say that D2 has too few clusters for a finite bound at `alpha`; None if it has enough."""
@@ -155,7 +155,7 @@ class ClusterRowsCalibration(ClusteredTails):
     2024) on the cluster's sum of ``1{above} - alpha``. With B = 1 it is marginal calibration.
     """
 
-    ARCHIVE = Kept("ClusterRows", fields=("tails",), numbers=("clusters",), single=("largest",))
+    ARCHIVE = Kept("ClusterRows", numbers=("tails", "clusters"), single=("largest",))
     BY_ROWS = True
     COUNTED = "each cluster counting by its rows"
 
@@ -270,9 +270,9 @@ def check_clustered_tails(tails: Any, clusters: Any) -> tuple[FloatArray, IntArr
     are_codes = codes.shape == values.shape and codes.dtype.kind in "iu" and len(codes) > 0
     if not are_codes or codes.min() < 0 or codes.max() >= len(codes):
         raise ValueError("the calibration clusters are no codes of the tails")
-    if np.bincount(codes).min() == 0:
+    if np.bincount(codes.astype(np.int64)).min() == 0:
         raise ValueError("a calibration cluster has no rows")
-    return values, codes
+    return values, codes.astype(np.int32)
 
 
 def check_largest(clusters: IntArray, largest: int) -> None:

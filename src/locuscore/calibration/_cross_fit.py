@@ -111,8 +111,8 @@ class CrossFitCalibration(BaseCalibration):
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the calibration that an archive holds, if it is one."""
         tails, k = check_tails(parts["tails"]), parts["k"]
-        if type(k) is not int or not 2 <= k <= len(tails):
-            raise ValueError("a cross-fitted calibration has no such number of folds")
+        if type(k) is not int or not 2 <= k <= len(tails) or len(tails) % k:
+            raise ValueError("a cross-fitted calibration has no such number of equal folds")
         return cls(tails, k)
 
     def again(self, cal: Part) -> MarginalCalibration:

@@ -27,6 +27,7 @@ from locuscore._shared.seeds import spawn_seeds
 
 CLIP = 30.0  # weights lie between its inverse and it; the mean over D1 is about 1
 FEWEST_ROWS = 30  # of D1, and of the target
+MOST_ROWS = 2**53  # that an archive can speak of
 MOST_TARGET_ROWS = 10_000  # or as many as D1 has: more teach little and take time
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # of boosted trees beside a linear model
 LARGEST_ODDS = 1e6
@@ -64,10 +65,15 @@ class DensityRatio:
         numbers = (found.share, found.slope, found.start)
         if not isinstance(found.encoder, Encoder):
             raise ValueError("learned weights have no encoder")
-        if not all(isinstance(number, float) and np.isfinite(number) for number in numbers):
+        if not all(
+            isinstance(number, float) and abs(number) < LARGEST_SIGNAL for number in numbers
+        ):
             raise ValueError("learned weights are corrected by something that is no number")
-        if not all(type(n) is int and n > 0 for n in (found.n_source, found.n_target)):
-            raise ValueError("learned weights come from no rows")
+        if found.slope < 0:
+            raise ValueError("learned weights fall where the odds of the target rise")
+        counts = (found.n_source, found.n_target)
+        if not all(type(n) is int and FEWEST_ROWS <= n <= MOST_ROWS for n in counts):
+            raise ValueError("learned weights come from an impossible number of rows")
         if not 0 <= found.share <= 1:
             raise ValueError("learned weights average their models by an impossible share")
         for model, share in ((found.boosted, found.share), (found.linear, 1 - found.share)):

@@ -65,7 +65,11 @@ class FadingCalibration(BaseCalibration):
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the calibration that an archive holds, if its rows each have an age."""
         tails, ages = check_tails(parts["tails"]), np.asarray(parts["ages"])
-        if ages.shape != tails.shape or np.any(np.sort(ages) != np.arange(1, len(ages) + 1)):
+        if (
+            ages.dtype.kind not in "iu"
+            or ages.shape != tails.shape
+            or np.any(np.sort(ages) != np.arange(1, len(ages) + 1))
+        ):
             raise ValueError("the ages of the calibration rows are not 1, 2, 3, ...")
         settings = check_half_life(parts["half_life"]), check_drift(parts["drift"])
         return cls(tails, ages.astype(np.int64), *settings)
@@ -160,7 +164,7 @@ def fading_weights(ages: IntArray, half_life: float) -> FloatArray:
 def check_half_life(half_life: Any) -> float:
     """Return a half-life in rows; inf means equal weights."""
     number = check_numbers(half_life, "half_life")
-    if number.ndim or not number > 0:
+    if number.ndim or not number > 0 or isinstance(half_life, bool | np.bool_):
         raise ValueError(
             f"half_life is a number of rows above 0, or inf for equal weights; got {half_life!r}."
         )
@@ -172,7 +176,7 @@ def check_drift(drift: Any) -> float | None:
     if drift is None:
         return None
     number = check_numbers(drift, "drift_per_row")
-    if number.ndim or not 0 <= number <= 1:
+    if number.ndim or not 0 <= number <= 1 or isinstance(drift, bool | np.bool_):
         raise ValueError(
             "drift_per_row is the total variation between the distributions of two neighbouring "
             f"rows, from 0 to 1; got {drift!r}."

@@ -77,7 +77,7 @@ class OutOfBag:
 class OutOfBagCalibration(MarginalCalibration):
     """The level of marginal calibration, from tails that are out of bag; a heuristic."""
 
-    ARCHIVE = Kept("OutOfBag", fields=("tails",))
+    ARCHIVE = Kept("OutOfBag", numbers=("tails",))
     holds_rows_out = False
     has_law = False
     # Tails of new rows and those that calibrate are not exchangeable, so nothing exact is known.

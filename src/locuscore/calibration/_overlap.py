@@ -298,6 +298,23 @@ class OverlapCalibration(BaseCalibration):
         )
         if not is_sound:
             raise ValueError("its sets, alphas or levels are out of range or out of order")
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Raise if groups do not have the rows of D2 among them, or sets are of groups without."""
+        pairs = list(zip(self.groups, self._sizes, strict=True))
+        # Each row is in one group of every column; without a pool, in one that has a name.
+        in_range = np.all((self.sizes >= 0) & (self.sizes <= self.n))  # so that sums are too
+        are_counts = in_range and all(
+            sizes.sum() == self.n and not (one.pool_below is None and sizes[-1])
+            for one, sizes in pairs
+        )
+        if not are_counts:
+            raise ValueError("the sizes of its groups do not add up to its calibration rows")
+        have_rows = [sizes[codes] > 0 for (_, sizes), codes in zip(pairs, self.sets.T, strict=True)]
+        n_sets = prod(int(np.sum(sizes > 0)) for _, sizes in pairs)
+        if not np.all(have_rows) or (n_sets <= MOST_SETS and len(self.sets) != n_sets):
+            raise ValueError("its sets of groups are not those of its calibration rows")
 
 
 def codes_of(groups: Sequence[Groups], labels: Sequence[Sequence[Any]]) -> IntArray:

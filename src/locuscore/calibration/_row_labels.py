@@ -23,6 +23,7 @@ Label = str | bool | int | float
 PLAIN_LABELS = (str, bool, int, float)
 Told = str | int | Callable[[Rows], Any] | None
 MOST_COLUMNS = 6  # so that sets of their labels can be numbered
+MOST_ROWS = 2**53  # that an archive can speak of
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +200,10 @@ class Groups:
             raise ValueError("the names of its groups are no distinct labels")
         if type(n_pooled) is not int or type(pool_below) not in (int, type(None)):
             raise ValueError("the numbers of its pool are no whole numbers")
+        # Without a pool no label is in it, and one row alone makes no group small.
+        is_pool = pool_below is not None and 2 <= pool_below <= MOST_ROWS
+        if not (0 <= n_pooled <= MOST_ROWS if is_pool else n_pooled == 0 and pool_below is None):
+            raise ValueError("the numbers of its pool are impossible")
         return cls(tuple(names), pool_below, n_pooled)
 
 

@@ -112,8 +112,10 @@ class WeightedCalibration(BaseCalibration):
             raise ValueError("the calibration reads its weights in an unknown way")
         if not isinstance(is_given, bool) or (is_given and reader is not None):
             raise ValueError("the calibration does not say where its weights come from")
-        if largest is not None and not (isinstance(largest, float) and largest > 0):
+        if largest is not None and not (isinstance(largest, float) and 0 < largest < np.inf):
             raise ValueError("the largest weight of the calibration is no positive number")
+        if largest is not None and (isinstance(reader, DensityRatio) or weights.max() > largest):
+            raise ValueError("the largest weight of the calibration is not that of its weights")
         return cls(tails, weights, reader, is_given, largest)
 
     @property

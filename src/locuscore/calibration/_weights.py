@@ -1,7 +1,8 @@
 """Weights of rows: read from a column, and checked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,6 +24,13 @@ class WeightColumn:
     ARCHIVE = Kept("WeightColumn", single=("name",))
 
     name: str
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the reader that an archive holds, if it names a column."""
+        if not isinstance(parts["name"], str):
+            raise ValueError("the column of its weights has no name")
+        return cls(parts["name"])
 
     def __call__(self, X: Rows) -> np.ndarray:
         """The column."""
