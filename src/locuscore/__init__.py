@@ -18,7 +18,10 @@ from locuscore._locus import Locus
 from locuscore._row_columns import Column
 from locuscore._row_scores import Given, RowBlock
 from locuscore._rules.batch import BatchSelection, select_batch
+from locuscore._rules.cascade import certify_cascade
+from locuscore._rules.cascade_rule import CascadeRule
 from locuscore._rules.certificate import (
+    CascadeCertificate,
     ClusterCertificate,
     ExceedanceCertificate,
     GroupCertificate,
@@ -57,6 +60,8 @@ __all__ = [
     "AdaptiveBounds",
     "ArchiveError",
     "BatchSelection",
+    "CascadeCertificate",
+    "CascadeRule",
     "ClusterCertificate",
     "Column",
     "ExceedanceCertificate",
@@ -82,6 +87,7 @@ __all__ = [
     "Scorer",
     "TunedExceedance",
     "WeightedCertificate",
+    "certify_cascade",
     "certify_clusters",
     "certify_groups",
     "certify_mean_loss",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import beta
 
 if TYPE_CHECKING:
+    from locuscore._rules.cascade_rule import CascadeRule
     from locuscore._rules.group_rule import GroupRule
     from locuscore._rules.rule import FlagRule
 
@@ -72,6 +73,26 @@ def _unit(rule: "FlagRule | GroupRule") -> list[str]:
     return _entry("unit", f"losses, bounds and tau are in {rule.unit}") if rule.unit else []
 
 
+def cascade_card(rule: "CascadeRule") -> str:
+    """Return the card of a cascade."""
+    lines = [" Guarantee card ".center(WIDTH, "=")]
+    for number, (name, limit) in enumerate(zip(rule.models, rule.thresholds, strict=True)):
+        note = "  (never)" if limit == float("-inf") else ""
+        label = "" if number else "send if"
+        turn = "else" if number else "first"
+        lines += _entry(label, f"{turn} the score of {name!r} <= {limit:.6g}{note}", hanging=2)
+    lines += _entry("", "else a person answers")
+    lines += _entry("standing", STANDING[rule.standing])
+    lines += _entry("guarantee", rule.guarantee)
+    for number, assumption in enumerate(rule.assumptions):
+        lines += _entry("" if number else "assumes", f"- {assumption}", hanging=2)
+    if rule.evidence:
+        text = "; ".join(_fact(key, value) for key, value in rule.evidence.items())
+        lines += _entry("evidence", text)
+    lines += _table(rule.table, rule.evidence.get("step", float("nan")), "step")
+    return "\n".join([*lines, "=" * WIDTH])
+
+
 def listed(labels: Sequence[Hashable], notes: Sequence[str] | None = None) -> str:
     """Labels of groups in a sentence, each with its note; of many, the first."""
     said = notes or [""] * len(labels)
@@ -123,8 +144,10 @@ def _value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
-    """At most seven of the thresholds tried, the chosen one marked."""
+def _table(
+    table: Mapping[str, Sequence[float]], threshold: float, kind: str = "threshold"
+) -> list[str]:
+    """At most seven of the thresholds, or steps, tried, the chosen one marked."""
     if not table:
         return []
     rows = list(zip(*table.values(), strict=True))
@@ -133,9 +156,9 @@ def _table(table: Mapping[str, Sequence[float]], threshold: float) -> list[str]:
     chosen = next((i for i, row in enumerate(rows) if row[0] == threshold), None)
     spread = {round(i * (len(rows) - 1) / 5) for i in range(6)}
     shown = sorted(spread | (set() if chosen is None else {chosen, min(chosen + 1, len(rows) - 1)}))
-    many = "1 threshold is" if len(rows) == 1 else f"{len(rows)} thresholds are"
+    many = f"1 {kind} is" if len(rows) == 1 else f"{len(rows)} {kind}s are"
     lines = _entry("tried", f"{many} on record, see to_frame()")
-    head = "".join(_name(column).rjust(15) for column in table)
+    head = "".join(_short(_name(column)).rjust(15) for column in table)
     lines.append((" " * 4 + head)[:WIDTH])
     for i in shown:
         cells = "".join(_cell(*pair).rjust(15) for pair in zip(table, rows[i], strict=True))

@@ -159,6 +159,36 @@ class WeightedCertificate(Certificate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CascadeCertificate(Certificate):
+    """``P(Z > tau | sent) <= eta`` for a cascade of models, which fails with probability delta.
+
+    Z is the loss of the answer that is sent. `among` says what the share of bad answers is of. Then
+    come what the certified step of the path sends: the share of questions that each model and the
+    person answer, and the mean cost of a question; or the rows that would have been needed: inf if
+    no number of rows would do.
+    """
+
+    n_models: int
+    n_rows: int | None = None
+    tau: float
+    eta: float
+    delta: float
+    among: str = "answers sent"
+    costs: tuple[float, ...] = ()
+    thresholds: str | None = None
+    start_n: int | None = None
+    start_bad: int | None = None
+    step: int | None = None
+    n_sent: int | None = None
+    n_bad: int | None = None
+    answered_by: tuple[float, ...] | None = None
+    cost: float | None = None
+    p_value: float | None = None
+    accepted_rows_needed_without_a_bad_one: int | None = None
+    rows_needed_at_this_rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TunedExceedance(Certificate):
     """A heuristic: `exceedance` among the accepted rows came closest to eta."""
 
@@ -198,6 +228,7 @@ KINDS: tuple[type[Any], ...] = (
     ExceedanceCertificate,
     WeightedCertificate,
     ClusterCertificate,
+    CascadeCertificate,
     TunedExceedance,
     MeanLossCertificate,
     MatchedAcceptance,

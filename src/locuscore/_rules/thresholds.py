@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
@@ -39,6 +39,28 @@ class Start:
     level: float
 
 
+class Candidates(Protocol):
+    """What is tested in sequence: so many rows are accepted at each position, so many are bad."""
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of certifying rows."""
+
+    @property
+    def side(self) -> Literal["left", "right"]:
+        """Whether a threshold accepts up to its edge, or strictly below it."""
+
+    def counts(self, at: slice | IntArray) -> tuple[IntArray, IntArray]:
+        """Rows accepted at these positions, and the bad ones of them."""
+
+    def count(self, position: int) -> tuple[int, int]:
+        """The same at one position."""
+
+
 @dataclass(frozen=True)
 class CandidateThresholds:
     """Thresholds in ascending order; the rows accepted at each are counted when asked for.
@@ -68,6 +90,11 @@ class CandidateThresholds:
     def on_grid(cls, score: FloatArray, bad: BoolArray, grid: FloatArray) -> Self:
         """Thresholds that were fixed without these rows, ascending."""
         return cls(grid, sorted_finite(score), sorted_bad(score, bad), len(score), "right")
+
+    @property
+    def size(self) -> int:
+        """Number of thresholds."""
+        return len(self.edge)
 
     def counts(self, at: slice | IntArray) -> tuple[IntArray, IntArray]:
         """Rows accepted at these positions, and the bad ones of them."""
@@ -186,7 +213,7 @@ def powerful_start(
 
 
 def largest_certified(
-    candidates: CandidateThresholds, starts: Sequence[Start], eta: float
+    candidates: Candidates, starts: Sequence[Start], eta: float
 ) -> tuple[int | None, tuple[int, int]]:
     """Position of the largest certified threshold, and the range of positions tested for it.
 
@@ -194,7 +221,7 @@ def largest_certified(
     breaks eta passes with probability at most that sequence's level, and none above it is certified
     unless it does; the levels sum to delta.
     """
-    size = len(candidates.edge)
+    size = candidates.size
 
     def passed(rows: slice, level: float) -> BoolArray:
         n, bad = candidates.counts(rows)
@@ -210,7 +237,7 @@ def largest_certified(
 
 
 def why_none_passed(
-    candidates: CandidateThresholds, starts: Sequence[Start], eta: float, where: str, lower: str
+    candidates: Candidates, starts: Sequence[Start], eta: float, where: str, lower: str
 ) -> tuple[int, float, str]:
     """Accepted rows needed without a bad one, all rows needed at the rate seen, and the sentence.
 
