@@ -129,7 +129,8 @@ class FlexCode(BaseEstimator):
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the engine that an archive holds, if its numbers can be those of one."""
         engine = cls()
-        vars(engine).update(parts)
+        for name, part in parts.items():
+            setattr(engine, name, part)
         cells, marginal = parts["cells_"], parts["marginal_"]
         if not isinstance(cells, LossCells) or not isinstance(marginal, np.ndarray):
             raise ValueError("a FlexCode has no cells")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from locuscore.engines._bayesian_mdn import BayesianMDN
     from locuscore.engines._mdn import MDN
 
-    Network = MDN | BayesianMDN
-
 SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
 # Logits and log scales are clipped, so that exp neither overflows nor makes a component vanish.
 LARGEST_LOGIT = 15.0
@@ -81,7 +79,7 @@ def train(
     return Trained([part.cpu().double().numpy() for part in best], best_epoch, history)
 
 
-def check_progress(how: "Network", value: float, epoch: int) -> None:
+def check_progress(how: "MDN | BayesianMDN", value: float, epoch: int) -> None:
     """Raise if the training has diverged."""
     if not math.isfinite(value):
         raise ValueError(
@@ -92,7 +90,7 @@ def check_progress(how: "Network", value: float, epoch: int) -> None:
 
 
 def initial(
-    S: FloatArray, t: FloatArray, how: "Network", n_hidden: int, random: torch.Generator
+    S: FloatArray, t: FloatArray, how: "MDN | BayesianMDN", n_hidden: int, random: torch.Generator
 ) -> list[torch.Tensor]:
     """Random weights; the components start at quantiles of the losses."""
 
