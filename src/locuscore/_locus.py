@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from locuscore._inputs.signals import SignalChoice, asks_predictor, fit_signals
 from locuscore._inputs.split import some_rows, split_rows
 from locuscore._inputs.used_rows import Labels, UsedRows
 from locuscore._laws.distribution import Floor
+from locuscore._laws.gamma import check_phi, fit_gamma
 from locuscore._laws.loss_model import LossModel
 from locuscore._laws.signed_errors import fit_engine
 from locuscore._protocols import (
@@ -245,6 +247,7 @@ class Locus(RowTime, BaseEstimator):
         resolve_engine(self.engine)
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
+            check_phi(self.gamma)
         check_same_order(X=X, clusters=clusters)
         codes = None if clusters is None else label_codes(clusters, n_rows(X), "clusters")[1]
         choice = resolve_calibration(self.calibration)
@@ -350,7 +353,9 @@ class Locus(RowTime, BaseEstimator):
         errors = known.signed(signals.error_column)
         spread = signals.spread_column(outputs)
         fit_engine(engine, S, z, errors, spread, signals.class_law)
-        gamma = None if self.gamma is None else clone(self.gamma, safe=False).fit(S)
+        gamma = None
+        if self.gamma is not None:
+            gamma = fit_gamma(self.gamma, engine, S, partial(signals.columns, S.shape[1]))
         model = LossModel(engine, gamma, self.support_, floor)
         return Learned(signals, S, model, errors, spread)
 

@@ -106,6 +106,19 @@ class Signals:
             return None
         return -1 - self.opinion_width - self.function_width
 
+    def columns(self, width: int, part: str) -> slice:
+        """Where x, what the predictor says, or the user's functions stand among so many columns."""
+        n_told = width - self.opinion_width
+        own = n_told - self.function_width - self.own_width
+        functions = n_told - self.function_width
+        places = {"x": (0, own), "predictor": (own, functions), "functions": (functions, n_told)}
+        begin, end = places[part]
+        if begin == end:
+            raise ValueError(
+                f"phi={part!r} is no part of the signals, which are {self.summary(own)}."
+            )
+        return slice(begin, end)
+
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
         for start, part, S in signal_blocks(self, outputs, outputs.X.shape[1]):

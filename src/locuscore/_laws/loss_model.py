@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from locuscore._laws.distribution import Floor, LossDistribution, Support
+from locuscore._laws.gamma import phi_of
 from locuscore._protocols import FittedEngine, FloatArray, GammaModel
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.kept import Kept
@@ -26,7 +27,9 @@ class LossModel:
     def dist(self, S: FloatArray) -> LossDistribution:
         """Laws of all rows at once."""
         draws = self.engine.predict_draws(S)
-        gamma = None if self.gamma is None else self.gamma.predict(S)
+        gamma = None
+        if self.gamma is not None:
+            gamma = self.gamma.predict(phi_of(self.gamma, self.engine, S))
         if gamma is not None and draws.shape[1] == 1:
             raise ValueError(
                 f"gamma needs several draws per row, but {type(self.engine).__name__} gives one; "

@@ -18,6 +18,7 @@ from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
 from locuscore.draws._scale import smallest_scale
 from locuscore.draws._spline import SplineDraws
+from locuscore.draws._survival import SurvivalDraws
 
 __all__ = [
     "AverageDraws",
@@ -31,6 +32,7 @@ __all__ = [
     "SplineDraws",
     "StackedDraws",
     "StepDraws",
+    "SurvivalDraws",
     "TransformedDraws",
     "WeightedDraws",
     "average",

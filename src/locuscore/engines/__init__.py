@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from locuscore._protocols import LossEngine
     from locuscore.engines._bagged import Bagged
     from locuscore.engines._bart import BART
+    from locuscore.engines._bayesian_mdn import BayesianMDN
     from locuscore.engines._ensemble import Ensemble
+    from locuscore.engines._flexcode import FlexCode
     from locuscore.engines._flow import Flow
     from locuscore.engines._forest import Forest
     from locuscore.engines._gaussian import Gaussian
@@ -26,8 +28,10 @@ _MODULES = {
     "BART": "_bart",
     "Auto": "_selection",
     "Bagged": "_bagged",
+    "BayesianMDN": "_bayesian_mdn",
     "EngineSelection": "_selection",
     "Ensemble": "_ensemble",
+    "FlexCode": "_flexcode",
     "Flow": "_flow",
     "Forest": "_forest",
     "FromSkpro": "_skpro",
@@ -43,6 +47,7 @@ _MODULES = {
 # Engines on an optional package: what they import, and the extra that installs it.
 _EXTRAS = {
     "BART": ("stochtree", "bart"),
+    "BayesianMDN": ("torch", "mdn"),
     "Flow": ("zuko", "flow"),
     "FromSkpro": ("skpro", "skpro"),
     "MDN": ("torch", "mdn"),
@@ -55,7 +60,9 @@ KEPT = (
     "Auto",
     "BART",
     "Bagged",
+    "BayesianMDN",
     "Ensemble",
+    "FlexCode",
     "Flow",
     "Forest",
     "Gaussian",
@@ -69,6 +76,8 @@ KEPT = (
 NAMES = {
     "auto": "Auto",
     "bart": "BART",
+    "bayesian_mdn": "BayesianMDN",
+    "flexcode": "FlexCode",
     "flow": "Flow",
     "forest": "Forest",
     "gaussian": "Gaussian",
@@ -89,8 +98,10 @@ __all__ = [
     "MDN",
     "Auto",
     "Bagged",
+    "BayesianMDN",
     "EngineSelection",
     "Ensemble",
+    "FlexCode",
     "Flow",
     "Forest",
     "FromSkpro",

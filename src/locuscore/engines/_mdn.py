@@ -11,7 +11,7 @@ from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import MixtureDraws
-from locuscore.engines._mixture_network import Trained, mixture, train
+from locuscore.engines._mixture_network import Trained, hidden, mixture, train
 from locuscore.engines._standard_signals import centre_and_unit, check_present, standardise
 from locuscore.engines._target import Target
 
@@ -97,6 +97,12 @@ class MDN(BaseEstimator):
         check_present(S, "MDN")
         parts = mixture(self.network_.weights, self._standardise(S), self.masks_)
         return self.target_.laws(MixtureDraws(*parts))
+
+    def embed(self, S: FloatArray) -> FloatArray:
+        """Hidden layer of each row, for `KNNGamma`."""
+        check_is_fitted(self)
+        check_present(S, "MDN")
+        return hidden(self.network_.weights, self._standardise(S))
 
     def _standardise(self, S: FloatArray) -> FloatArray:
         return standardise(S, self.signal_centre_, self.signal_unit_, "MDN")

@@ -12,6 +12,7 @@ from locuscore._shared.kept import Kept
 from locuscore._shared.progress import tracked
 
 if TYPE_CHECKING:
+    from locuscore.engines._bayesian_mdn import BayesianMDN
     from locuscore.engines._mdn import MDN
 
 SMALLEST_SCALE = 1e-2  # of a component, in standard deviations of the loss on D1
@@ -42,7 +43,7 @@ def train(
     a separate generator, so torch's global one is not touched.
     """
     random = torch.Generator().manual_seed(seed)
-    network = [part.to(how.device) for part in _initial(S, t, how, masks.shape[1], random)]
+    network = [part.to(how.device) for part in initial(S, t, how, masks.shape[1], random)]
     optimiser = torch.optim.AdamW(
         [part.requires_grad_() for part in network],
         lr=how.learning_rate,
@@ -69,12 +70,7 @@ def train(
             # The log of the mean density over the masks, as in the average of the draws.
             density = log_density(network, x[held_out], y[held_out], passes)
             value = float(-(torch.logsumexp(density, 0) - math.log(len(passes))).mean())
-        if not math.isfinite(value):
-            raise ValueError(
-                f"the held-out loss of MDN is {value} after epoch {epoch + 1}; try a smaller "
-                f"learning_rate than {how.learning_rate:g}, transform='log', or look for extreme "
-                "values among the signals."
-            )
+        check_progress(how, value, epoch)
         history.append(value)
         if value <= min(history):
             best, best_epoch = [part.detach().clone() for part in network], epoch
@@ -83,8 +79,18 @@ def train(
     return Trained([part.cpu().double().numpy() for part in best], best_epoch, history)
 
 
-def _initial(
-    S: FloatArray, t: FloatArray, how: "MDN", n_hidden: int, random: torch.Generator
+def check_progress(how: "MDN | BayesianMDN", value: float, epoch: int) -> None:
+    """Raise if the training has diverged."""
+    if not math.isfinite(value):
+        raise ValueError(
+            f"the held-out loss of {type(how).__name__} is {value} after epoch {epoch + 1}; try a "
+            f"smaller learning_rate than {how.learning_rate:g}, transform='log', or look for "
+            "extreme values among the signals."
+        )
+
+
+def initial(
+    S: FloatArray, t: FloatArray, how: "MDN | BayesianMDN", n_hidden: int, random: torch.Generator
 ) -> list[torch.Tensor]:
     """Random weights; the components start at quantiles of the losses."""
 
@@ -104,34 +110,50 @@ def _initial(
 def log_density(
     network: list[torch.Tensor], x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Log density of y under the mixture at x, for each mask on the hidden units."""
+    """Log density of y under the mixture at x, for each mask on the hidden units.
+
+    Networks may be stacked: all arrays then have one more axis in front.
+    """
     weight, bias, out, out_bias = network
     values = (torch.relu(x @ weight + bias) * mask) @ out + out_bias
     logit, location, log_scale = values.chunk(3, dim=-1)
     scale = SMALLEST_SCALE + torch.exp(log_scale.clamp(*LOG_SCALES))
     share = torch.log_softmax(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT), dim=-1)
-    standard = (y[:, None] - location) / scale
+    standard = (y[..., None] - location) / scale
     parts = -0.5 * standard**2 - torch.log(scale) - 0.5 * math.log(2 * math.pi)
     return torch.logsumexp(share + parts, dim=-1)
+
+
+def hidden(weights: list[FloatArray], S: FloatArray) -> FloatArray:
+    """Hidden layer (n, units); of stacked networks, (networks, n, units)."""
+    layer: FloatArray = np.maximum(S @ weights[0] + weights[1], 0.0)
+    return layer
 
 
 def mixture(
     weights: list[FloatArray], S: FloatArray, masks: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weight, location and scale of the components, (rows, masks, components), in numpy."""
-    first, first_bias, out, out_bias = weights
+    _, _, out, out_bias = weights
     _check_sizes(weights, masks)
-    hidden = np.maximum(S @ first + first_bias, 0.0)
+    layer = hidden(weights, S)
     # A mask on the hidden units is a mask on the rows of the next matrix, so one matrix product
     # serves all masks.
     masked = masks.T[:, :, None] * out[:, None, :]
     shape = (len(S), len(masks), out.shape[1] // 3)
     share, location, scale = (
-        (hidden @ part.reshape(len(out), -1)).reshape(shape) + bias
+        (layer @ part.reshape(len(out), -1)).reshape(shape) + bias
         for part, bias in zip(np.split(masked, 3, axis=2), np.split(out_bias, 3), strict=True)
     )
+    return components(share, location, scale)
+
+
+def components(
+    share: FloatArray, location: FloatArray, scale: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights, locations and scales (n, S, k) of what the last layer gives, changed in place."""
     np.exp(np.clip(share, -LARGEST_LOGIT, LARGEST_LOGIT, out=share), out=share)
-    share /= (share @ np.ones(shape[2]))[:, :, None]
+    share /= (share @ np.ones(share.shape[2]))[:, :, None]
     np.exp(np.clip(scale, *LOG_SCALES, out=scale), out=scale)
     scale += SMALLEST_SCALE
     return share, location, scale
