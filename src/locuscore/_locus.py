@@ -263,6 +263,8 @@ class Locus(RowTime, BaseEstimator):
     ) -> Self:
         check_loss_size(self.support_.check(z))
         self.n_labelled_ = len(z)
+        if self.predictor_ is not None and asks_predictor(self.signals):
+            outputs.ask_all()  # once, before the rows are taken apart
         split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
         if isinstance(plan.choice, UsesAllRows):
             return self._fit_all(plan.choice, outputs, z, labels, kind, (split_seed, seeds[1]))
@@ -285,7 +287,7 @@ class Locus(RowTime, BaseEstimator):
         if plan.clusters is None and isinstance(plan.choice, Marginal):
             warn_of_clusters(outputs.X, self.calibration_rows_, tails)
         fit, cal = (
-            Part(part.X, rows, S, clusters=codes)
+            Part(partial(getattr, part, "X"), rows, S, clusters=codes)
             for part, rows, S, codes in (
                 (on_fit, self.fit_rows_, self.fit_signals_, c_fit),
                 (on_cal, self.calibration_rows_, self.calibration_signals_, c_cal),
@@ -314,8 +316,6 @@ class Locus(RowTime, BaseEstimator):
             return self._learn(outputs.take(rows), z[rows], y, seeds)
 
         seed, some_seed = seeds
-        if self.predictor_ is not None and asks_predictor(self.signals):
-            _ = outputs.spread, outputs.probabilities  # asked here once, not again in every fold
         for name in ("fit", "calibration"):  # of an earlier fit, with a D2
             self.__dict__.pop(f"{name}_signals_", None)
         for name in ("losses", "inputs", "clusters"):

@@ -169,7 +169,7 @@ class Calibration(Protocol):
         """The same kind of calibration, with all that D1 decided, on other calibration rows."""
 
 
-# Frames, arrays, sparse matrices: whatever the predictor accepts.
+# Frames, arrays, sparse matrices, texts, images: whatever the predictor accepts.
 Rows = Any
 
 
@@ -177,17 +177,23 @@ Rows = Any
 class Part:
     """Rows of D1 or D2 as a choice of calibration sees them.
 
-    `positions` are those among the rows given to `fit`. `tails` are ``P(Z >= z | x)``, in the order
+    `rows` are the rows `X`, or a function that takes them: images are copied only for those who
+    look at them. `positions` are those among the rows given to `fit`. `tails` are ``P(Z >= z | x)``, in the order
     of the rows; None for D1, whose own are flattered. `clusters` are codes of the clusters that
     rows belong to, and `given` is what the caller passed with the rows, if anything.
     """
 
-    X: Rows
+    rows: Rows | Callable[[], Rows]
     positions: IntArray
     signals: FloatArray
     tails: FloatArray | None = None
     clusters: IntArray | None = None
     given: Any = None
+
+    @property
+    def X(self) -> Rows:
+        """The rows themselves."""
+        return self.rows() if callable(self.rows) else self.rows
 
 
 @dataclass(frozen=True, eq=False)

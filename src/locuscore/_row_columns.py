@@ -17,6 +17,7 @@ from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
 from locuscore._shared.labels import read_labels
+from locuscore._shared.rows import floats_per_row
 
 Role = Literal["prediction", "bound", "score", "flag"]
 
@@ -78,6 +79,13 @@ class RowColumns:
                 f"this scorer was given {names} as an array, so rows alone cannot be scored; call "
                 f"it in Python with {names}=, or fit it with a column that tells them."
             )
+        kind = self.schema.row_kind
+        if kind is not None:
+            raise ValueError(
+                f"this scorer was fitted on {kind.words}; files, the service and Spark bring "
+                "tables. Call it in Python, or fit it on a frame: text, an embedding or a path to "
+                "an image can be its columns."
+            )
 
     def __call__(self, batch: Any, *, groups: Any = None, weights: Any = None) -> Any:
         """Score a batch of rows, possibly empty.
@@ -114,7 +122,7 @@ class RowColumns:
         for name, value in (("groups", groups), ("weights", weights)):
             if value is not None:  # labels may be of any type, so no array of one type
                 told[name] = np.fromiter(read_labels(value, n, name), dtype=object, count=n)
-        blocks = list(row_blocks(n, X.shape[1], MOST_ROWS_AT_ONCE)) or [slice(0, 0)]
+        blocks = list(row_blocks(n, floats_per_row(X), MOST_ROWS_AT_ONCE)) or [slice(0, 0)]
         found = [
             self._tolerated(take_rows(X, rows), {name: part[rows] for name, part in told.items()})
             for rows in blocks

@@ -28,6 +28,7 @@ from locuscore._shared.checks import (
     check_tau,
 )
 from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
+from locuscore._shared.rows import kind_of_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,12 +271,18 @@ class RowScores:
             # A fit that fails must not leave old and new mixed.
             self.__dict__.pop("calibration_", None)
         X = as_rows(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        is_table = kind_of_rows(X) is None
         if reset:
             self.schema_ = Schema.of(X)
+        self.schema_.check_kind(X)
+        if is_table:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = len(self.schema_.names)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if reset and not n_rows(X):
             raise ValueError("Found array with 0 sample(s): fit needs labelled rows.")
-        if not X.shape[1]:
+        if is_table and not X.shape[1]:
             raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         return X
 

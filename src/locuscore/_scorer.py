@@ -44,7 +44,8 @@ from locuscore._shared.checks import LocusWarning, check_alpha
 class Scorer(RowColumns):
     """A fitted `Locus` with the alphas and the rule it is deployed with: rows in, columns out.
 
-    Call it on a pandas or polars frame, an Arrow table or record batch, or an array. The columns
+    Call it on a pandas or polars frame, an Arrow table or record batch, an array, or on texts,
+    images or other rows if `fit` was given such (docs/inputs.md). The columns
     are, in this order: ``prediction`` (``prediction_0, prediction_1, ...`` for several outputs;
     none without a predictor), ``bound_<alpha>`` for each alpha, and, with a rule, ``score``, which
     the rule thresholds, and ``flag``, true where the rule does not accept. A frame gives a frame of
@@ -218,7 +219,8 @@ class Scorer(RowColumns):
     @property
     def manifest(self) -> dict[str, Any]:
         """What an archive says of this scorer; see `inspect_archive`."""
-        locus = self.locus
+        locus, encoder = self.locus, self.locus.signals_.encoder
+        texts = {} if encoder is None else encoder.texts_
         return {
             "written_by": library_versions(),
             "card": self.card,
@@ -231,11 +233,13 @@ class Scorer(RowColumns):
             "engine": type(locus.engine_).__name__,
             "signals": locus.signals_.summary(locus.n_features_in_),
             "predictor": type(locus.predictor_).__name__,
-            "rows": self.schema.kind,
+            "rows": f"{self.schema.kind} {self.schema.form}".strip(),
             "target": locus.target_name_,
             "features": [
-                {"name": str(name), "type": kind}
-                for name, kind in zip(self.schema.names, self.schema.types, strict=True)
+                {"name": str(name), "type": f"{kind}, free text" if j in texts else kind}
+                for j, (name, kind) in enumerate(
+                    zip(self.schema.names, self.schema.types, strict=True)
+                )
             ],
         }
 

@@ -16,6 +16,7 @@ from locuscore._inputs.schema import Schema, zone_of
 from locuscore._protocols import Rows
 from locuscore._shared.frames import as_frame
 from locuscore._shared.optional import require
+from locuscore._shared.rows import RowKind, check_kind, kind_of_rows, list_texts
 
 MOST_ROWS = 10_000  # a shape takes memory before its values are looked at
 PLAIN = (bool, int, float, str, type(None))
@@ -29,6 +30,8 @@ def pack(rows: Rows) -> dict[str, Any]:
     if sparse.issparse(rows):
         parts = rows.tocoo()
         return {"shape": list(rows.shape), "at": np.stack([parts.row, parts.col]), "is": parts.data}
+    if kind_of_rows(rows) is RowKind.TEXTS:
+        return {"texts": list(list_texts(rows))}
     frame = as_frame(rows)
     if frame is not None:
         return {"columns": [_packed(frame[:, j]) for j in range(frame.shape[1])]}
@@ -39,8 +42,15 @@ def pack(rows: Rows) -> dict[str, Any]:
 
 def unpack(packed: Mapping[str, Any], schema: Schema) -> Rows:
     """Return the rows; raise where the parts do not make rows of the schema."""
+    if "texts" in packed:
+        if schema.row_kind is not RowKind.TEXTS or not isinstance(packed["texts"], list):
+            raise ValueError("texts are kept in it, but its rows are none.")
+        return check_kind(packed["texts"], RowKind.TEXTS)
     if "array" in packed:
         rows = np.asarray(packed["array"])
+        if schema.row_kind is RowKind.IMAGES:
+            schema.check_kind(rows)
+            return rows
     elif "at" in packed:
         at, shape = np.asarray(packed["at"]), tuple(packed["shape"])
         if len(shape) != 2 or not 0 < shape[0] <= MOST_ROWS or shape[1] != len(schema.names):

@@ -4,15 +4,17 @@ A number is its float64 to 11 digits, with one zero and one NaN, because parsers
 the nearest float (`pandas.read_csv` by 1e-12 relative). A boolean is 0 or 1. A time is its seconds
 since 1970 in UTC, and so accurate to about 0.02 s. Text is a digest of its UTF-8, unless it reads
 as a number or as a missing value, since a file without types cannot tell them apart. A category is
-its text. A column that was float32 in `fit` is rounded to float32 first.
+its text. A column that was float32 in `fit` is rounded to float32 first. An image is the row of its
+numbers. Rows of the caller's own kind have no digests: nothing is known of what they hold.
 """
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -24,7 +26,8 @@ from locuscore._inputs.encoder import known_floats
 from locuscore._protocols import Rows
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import is_missing
-from locuscore._shared.frames import as_frame, n_rows, take_rows
+from locuscore._shared.frames import as_frame, n_rows, table_of, take_rows
+from locuscore._shared.rows import MOST_DENSE_COLUMNS, RowKind, floats_per_row, kind_of_rows
 
 Cells = NDArray[np.uint64]
 CELL = np.dtype("<u8")
@@ -53,17 +56,34 @@ def row_digests(
     start = blake2b(salt, digest_size=DIGEST_BYTES)
     inputs, labelled = bytearray(), bytearray()
     width = 0 if labels is None else math.prod(labels.shape[1:])
-    for part in row_blocks(n_rows(X), X.shape[1] + width, MOST_ROWS_AT_ONCE):
-        rows = np.ascontiguousarray(cells(take_rows(X, part), types[: X.shape[1]]))
+    for part in row_blocks(n_rows(X), floats_per_row(X) + width, MOST_ROWS_AT_ONCE):
+        rows = _rows_of_cells(take_rows(X, part), types[:-1])
         row_labels = None if labels is None else _label_cells(labels[part], types[-1])
-        for i in range(len(rows)):
+        for i, row in enumerate(rows):
             digest = start.copy()  # salted once
-            digest.update(rows[i])
+            digest.update(row)
             inputs += digest.digest()
             if row_labels is not None:
                 digest.update(row_labels[i])
                 labelled += digest.digest()
     return _digests(inputs), _digests(labelled)
+
+
+def _rows_of_cells(X: Rows, types: Sequence[str]) -> Iterable[np.ndarray]:
+    """The cells of each row; an image is a row of numbers, and zeros of a wide row are left out."""
+    if sparse.issparse(X) and X.shape[1] > MOST_DENSE_COLUMNS:
+        return _sparse_cells(X.copy(), types[0])
+    is_image = kind_of_rows(X) is RowKind.IMAGES
+    table = X.reshape(len(X), -1) if is_image else table_of(X)
+    return np.ascontiguousarray(cells(table, types))
+
+
+def _sparse_cells(X: Any, type_name: str) -> Iterator[np.ndarray]:
+    X.sum_duplicates()  # sorts them as well
+    X.eliminate_zeros()
+    places, values = X.indices.astype(CELL), _number_cells(X.data, type_name)
+    for start, stop in pairwise(X.indptr.tolist()):
+        yield np.concatenate([places[start:stop], values[start:stop]])
 
 
 def _digests(data: bytearray) -> Cells:

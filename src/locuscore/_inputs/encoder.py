@@ -1,4 +1,4 @@
-"""Rows as floats: numbers as they are, categories as codes, dates as seconds."""
+"""Rows as floats: numbers as they are, categories as codes, dates as seconds, texts as vectors."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
@@ -9,11 +9,13 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
+from locuscore._inputs.vectors import Reduction, TextVectors, is_free_text
 from locuscore._inputs.zones import without_zone_names
-from locuscore._protocols import FloatArray, Rows
+from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import is_missing
-from locuscore._shared.frames import as_frame, n_rows
+from locuscore._shared.frames import as_frame, n_rows, table_of
 from locuscore._shared.kept import Kept
+from locuscore._shared.rows import MOST_DENSE_COLUMNS, RowKind, kind_of_rows
 
 Column = np.ndarray | nw.Series[Any]
 NUMBERS = (Real, Decimal, np.bool_)
@@ -23,10 +25,34 @@ class Encoder:
     """Turns rows into floats: numbers as they are, categories as codes, dates as seconds.
 
     Codes follow the declared order of ordered categories, else the sorted levels seen in `fit`.
-    Levels not seen there, and missing values, become NaN.
+    Levels not seen there, and missing values, become NaN. A column of free text is its length, NaN
+    if it is missing, and further columns stand behind those of X, by `TextVectors`. A sparse matrix
+    with many columns is not one float for each but a `Reduction` of them.
     """
 
-    ARCHIVE = Kept("Encoder", fields=("codes_",))
+    ARCHIVE = Kept(
+        "Encoder",
+        fields=("codes_", "texts_", "reduction_"),
+        later=("texts_", "reduction_"),
+        holds=(Reduction, TextVectors),
+    )
+
+    codes_: dict[int, dict[Hashable, float]]
+    texts_: Mapping[int, TextVectors] = {}  # by column
+    reduction_: Reduction | None = None
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the encoder that an archive holds, if its texts are read by vectors."""
+        found = cls()
+        for name, part in parts.items():
+            setattr(found, name, part)
+        are_texts = isinstance(found.texts_, dict) and all(
+            type(j) is int and isinstance(one, TextVectors) for j, one in found.texts_.items()
+        )
+        if not are_texts or not isinstance(found.reduction_, Reduction | None):
+            raise ValueError("its encoder reads texts by something that is none of its vectors")
+        return found
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
@@ -43,28 +69,79 @@ class Encoder:
         return found
 
     def fit(self, X: Rows) -> "Encoder":
-        """Learn the levels of every column that is not numeric."""
-        self.codes_: dict[int, dict[Hashable, float]] = {}
+        """Learn the levels of every column that is not numeric, and vectors of free text."""
+        self.codes_, self.texts_, self.reduction_ = {}, {}, None
+        if sparse.issparse(X) and X.shape[1] > MOST_DENSE_COLUMNS:
+            self.reduction_ = Reduction.of(X)
+        are_texts = kind_of_rows(X) is RowKind.TEXTS
         for j, (name, values) in enumerate(_columns(X)):
             levels = _levels(name, values)
-            if levels is not None:
+            if levels is None:
+                continue
+            present = _text_values(values)
+            if are_texts or is_free_text(present, len(levels)):
+                self.texts_[j] = TextVectors.of(present)
+            else:
                 self.codes_[j] = {level: float(code) for code, level in enumerate(levels)}
         return self
 
     def transform(self, X: Rows) -> FloatArray:
-        """Return a float matrix with one column for each of X's."""
+        """Return a float matrix: a column for each of X's, then the vectors of its texts."""
         if sparse.issparse(X):
-            return np.asarray(X.toarray(), dtype=np.float64)
-        if isinstance(X, np.ndarray) and not self.codes_:
+            return self._sparse(X)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and not self.codes_ and not self.texts_:
             return _floats("X", X)
-        out = np.empty((n_rows(X), X.shape[1]))
-        for j, (name, values) in enumerate(_columns(X)):
-            codes = self.codes_.get(j)
-            if codes is None:
-                out[:, j] = _floats(f"column {name!r} of X", values)
-            else:
+        columns = _columns(X)
+        out, vectors = np.empty((n_rows(X), len(columns))), []
+        for j, (name, values) in enumerate(columns):
+            if j in self.codes_:
+                codes = self.codes_[j]
                 out[:, j] = [codes.get(value, np.nan) for value in _listed(values)]
-        return out
+            elif j in self.texts_:
+                texts = [value if isinstance(value, str) else None for value in _listed(values)]
+                out[:, j] = [np.nan if text is None else len(text) for text in texts]
+                vectors.append(self.texts_[j](["" if text is None else text for text in texts]))
+            else:
+                out[:, j] = _floats(f"column {name!r} of X", values)
+        return np.hstack([out, *vectors])
+
+    def _sparse(self, X: Any) -> FloatArray:
+        if self.reduction_ is not None:
+            return self.reduction_(X)
+        return np.asarray(X.toarray(), dtype=np.float64)
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of columns that stand behind those of X."""
+        return sum(vectors.width for vectors in self.texts_.values())
+
+    def owners(self, width: int) -> IntArray:
+        """Which column of X each of so many floats belongs to; all to one after a reduction."""
+        if self.reduction_ is not None:
+            return np.zeros(width, dtype=np.int64)
+        behind = [np.full(vectors.width, j) for j, vectors in self.texts_.items()]
+        return np.concatenate([np.arange(width - self.n_vectors), *behind]).astype(np.int64)
+
+    def names(self, features: Sequence[str]) -> list[str]:
+        """A name for each owner, given those of the columns of X."""
+        return list(features) if self.reduction_ is None else ["x"]
+
+    def summary(self, n_features: int) -> str:
+        """What becomes of so many columns, in words."""
+        unit = "column" if n_features == 1 else "columns"
+        if self.reduction_ is not None:
+            return f"{n_features:,} {unit} as {self.reduction_.width}"
+        n_texts = len(self.texts_)
+        more = f", free text in {n_texts} of them by {self.n_vectors:,} more" if n_texts else ""
+        return f"{n_features:,} {unit}{more}"
+
+
+def _text_values(values: Column) -> list[Any]:
+    """The values that are there, if the column is of text; declared categories are none."""
+    dtype = values.dtype
+    if not isinstance(dtype, np.dtype) and dtype not in (nw.String, nw.Object):
+        return []
+    return [value for value in _listed(values) if not is_missing(value)]
 
 
 def _columns(X: Rows) -> list[tuple[Any, Column]]:
@@ -73,7 +150,8 @@ def _columns(X: Rows) -> list[tuple[Any, Column]]:
         return []  # all numbers, so there is nothing to learn, and `transform` reads them at once
     frame = as_frame(X)
     if frame is None:
-        return [(j, X[:, j]) for j in range(X.shape[1])]
+        table = table_of(X)
+        return [(j, table[:, j]) for j in range(table.shape[1])]
     return [(name, without_zone_names(frame[:, j])) for j, name in enumerate(frame.columns)]
 
 

@@ -11,6 +11,7 @@ from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.signals import Signals, signal_blocks
 from locuscore._inputs.unseen import count_categories
 from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._shared.frames import column_names
 from locuscore._shared.kept import Kept
 
 
@@ -43,8 +44,8 @@ class FoldSignals:
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
-        encoder, n_features = self.encoder, outputs.X.shape[1]
-        for start, part, S in signal_blocks(self, outputs, n_features * len(self.folds)):
+        encoder, n_features = self.encoder, len(column_names(outputs.source))
+        for start, part, S in signal_blocks(self, outputs, len(self.folds)):
             if encoder is not None and encoder.codes_:
                 # A category is new only if no fold has a code for it.
                 begins = np.cumsum([0, *self._widths(S.shape[1])])[:-1]
@@ -64,6 +65,7 @@ class FoldSignals:
             return None
         merged = Encoder()
         merged.codes_ = {}
+        merged.texts_, merged.reduction_ = known[0].texts_, known[0].reduction_
         for one in known:
             for j, codes in one.codes_.items():
                 merged.codes_.setdefault(j, {}).update(codes)
@@ -107,6 +109,10 @@ class FoldSignals:
 
     def _widths(self, width: int) -> list[int]:
         """Number of columns of each fold, of so many in all."""
-        opinions = [fold.opinion_width for fold in self.folds]
-        shared = (width - sum(opinions)) // len(self.folds)
-        return [shared + own for own in opinions]
+        own = [fold.opinion_width + fold.n_vectors for fold in self.folds]
+        shared = (width - sum(own)) // len(self.folds)
+        return [shared + more for more in own]
+
+    def x_width(self, n_features: int) -> int:
+        """Number of columns that are x itself in the first fold, if it has so many."""
+        return self.folds[0].x_width(n_features)

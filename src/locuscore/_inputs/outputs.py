@@ -1,7 +1,8 @@
 """What g said about some rows, asked once; losses, signals and scores all read it from here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from locuscore._inputs.losses import Loss
 from locuscore._inputs.members import has_members, mean_and_spread
 from locuscore._inputs.predictor import call, class_codes, classes_of, is_classifier, raw_output
 from locuscore._protocols import FloatArray, IntArray, Rows
+from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import (
     BadRowsError,
     check_losses,
@@ -21,6 +23,7 @@ from locuscore._shared.checks import (
     without_single_axis,
 )
 from locuscore._shared.frames import as_array, n_rows, take_rows
+from locuscore._shared.rows import floats_per_row
 from locuscore._shared.targets import as_targets, shown_as_columns
 
 Answer = tuple[np.ndarray, ...]
@@ -31,12 +34,15 @@ class Outputs:
     """Rows, and what the predictor says about them: asked when first needed, and only once.
 
     With `with_spread` the members of an ensemble are asked as well, in one pass of their own.
+    `at` are the places of the rows in `source`, None for all of them; they are taken when first
+    looked at, so that images whose answers are known are not copied.
     """
 
     predictor: Any
-    X: Rows
+    source: Rows
     with_spread: bool = False
     _answers: dict[str, Answer] = field(default_factory=dict, repr=False)
+    at: IntArray | None = None
 
     @classmethod
     def of(cls, predictor: Any, X: Rows, *, for_signals: bool) -> "Outputs":
@@ -44,7 +50,12 @@ class Outputs:
         return cls(predictor, X, for_signals and has_members(predictor))
 
     def __len__(self) -> int:
-        return n_rows(self.X)
+        return n_rows(self.source) if self.at is None else len(self.at)
+
+    @cached_property
+    def X(self) -> Rows:
+        """The rows themselves."""
+        return self.source if self.at is None else take_rows(self.source, self.at)
 
     def take(self, rows: slice | IntArray) -> "Outputs":
         """Some of the rows, with the answers that are known already."""
@@ -52,7 +63,24 @@ class Outputs:
             question: tuple(part[rows] for part in answer)
             for question, answer in self._answers.items()
         }
-        return Outputs(self.predictor, take_rows(self.X, rows), self.with_spread, known)
+        if isinstance(rows, slice) and self.at is None:  # of an array it is a view
+            return Outputs(self.predictor, take_rows(self.X, rows), self.with_spread, known)
+        at = np.arange(len(self))[rows] if self.at is None else self.at[rows]
+        return Outputs(self.predictor, self.source, self.with_spread, known, at)
+
+    def blocks(self, most: int, copies: int = 1) -> Iterator[tuple[int, "Outputs"]]:
+        """Consecutive rows, few enough to bound memory, with the position of the first.
+
+        `copies` is how many times as many floats as a row has are made of it.
+        """
+        for rows in row_blocks(len(self), floats_per_row(self.source) * copies, most):
+            is_all = rows.start == 0 and rows.stop == len(self)
+            yield rows.start, self if is_all else self.take(rows)
+
+    def ask_all(self) -> None:
+        """Ask what signals are made of, about all rows at once."""
+        if not self.probabilities:
+            _ = self.mean_of_members, self.spread
 
     @property
     def predictions(self) -> np.ndarray:

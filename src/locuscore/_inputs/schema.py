@@ -14,6 +14,7 @@ from locuscore._inputs.zones import convert, dtype_of, in_zones, offset_name
 from locuscore._protocols import Rows
 from locuscore._shared.frames import as_frame
 from locuscore._shared.kept import Kept
+from locuscore._shared.rows import TEXT_COLUMN, RowKind, kind_of_rows
 
 
 class ColumnKind(Enum):
@@ -82,19 +83,28 @@ class Schema:
     """How rows looked in `fit`: kind of frame, name and type of each column.
 
     `kind` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or another library's name, or ``"array"``,
-    whose columns have positions for names. Types are named as narwhals names them.
+    whose columns have positions for names. Types are named as narwhals names them. Rows that are
+    no table are ``"texts"``, with one column called text, ``"images"`` or ``"own"``, both without
+    columns; `form` is then the shape and kind of number of one image, or the name of the type.
     """
 
-    ARCHIVE = Kept("Schema", fields=("names", "types"), single=("kind",))
+    ARCHIVE = Kept(
+        "Schema", fields=("names", "types"), single=("kind", "form"), later=("form",)
+    )
 
     kind: str
     names: tuple[Any, ...]
     types: tuple[str, ...]
+    form: str = ""
 
     @classmethod
     def of(cls, X: Rows) -> Self:
         """Describe rows."""
-        frame = as_frame(X)
+        frame, kind = as_frame(X), kind_of_rows(X)
+        if kind is RowKind.TEXTS:
+            return cls(kind.value, (TEXT_COLUMN,), ("String",))
+        if kind is not None:
+            return cls(kind.value, (), (), _form(X, kind))
         if frame is None:
             return cls("array", tuple(range(X.shape[1])), (str(X.dtype),) * X.shape[1])
         types = (_type_name(dtype_of(frame[:, j])) for j in range(len(frame.columns)))
@@ -110,11 +120,32 @@ class Schema:
         """Time zone of each column; None where it has none."""
         return tuple(zone_of(type_name) for type_name in self.types)
 
+    @property
+    def row_kind(self) -> RowKind | None:
+        """The kind of rows without columns; None for tables."""
+        return next((kind for kind in RowKind if kind.value == self.kind), None)
+
+    def check_kind(self, X: Rows) -> None:
+        """Raise unless X is a table if `fit` was given one, or else rows of the same kind."""
+        kind = kind_of_rows(X)
+        if kind is not self.row_kind:
+            was, now = (
+                "a table" if one is None else one.words for one in (self.row_kind, kind)
+            )
+            raise TypeError(f"fit was given {was}, and this is {now}; pass rows like those of fit.")
+        form = "" if kind is None or kind is RowKind.TEXTS else _form(X, kind)
+        if form != self.form:
+            raise ValueError(f"each row of fit was {self.form}, and these are {form}; pass such.")
+
     def conform(self, X: Rows) -> Rows:
         """Return rows of any kind as the kind seen in `fit`; the columns must be the same.
 
-        If `fit` was given an array, the columns of a frame are matched by position.
+        If `fit` was given an array, the columns of a frame are matched by position. Rows that are
+        no table stay as they are: texts may come in another container.
         """
+        self.check_kind(X)
+        if self.row_kind is not None:
+            return X
         frame = as_frame(X)
         if frame is None or self.kind == "array":
             self._check_array(X)
@@ -151,6 +182,14 @@ class Schema:
                 f"the columns are in another order than in fit; expected {list(self.names)}, got "
                 f"{names}."
             )
+
+
+def _form(X: Rows, kind: RowKind) -> str:
+    """What one row is, so that rows of another form can be told by it."""
+    if kind is RowKind.OWN:
+        return f"of the type {type(X).__name__}"
+    numbers = {"f": "floats", "b": "truth values"}.get(X.dtype.kind, "whole numbers")
+    return f"{' x '.join(map(str, X.shape[1:]))} {numbers}"
 
 
 def _cast(now: ColumnKind, wanted: ColumnKind) -> Any:

@@ -19,7 +19,6 @@ from locuscore._inputs.predictor import PredictionColumn
 from locuscore._inputs.unseen import count_categories
 from locuscore._laws.class_law import ClassLaw
 from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
 from locuscore._shared.frames import column_names, n_rows
 from locuscore._shared.kept import Kept
@@ -79,14 +78,15 @@ class Signals:
         return np.hstack([values, self.opinion(values, outputs)])
 
     def _parts(self, outputs: Outputs) -> list[FloatArray]:
-        X, parts = outputs.X, []
+        parts = []
         if self.encoder is not None:
-            parts.append(_checked(self.encoder.transform(X), X))
+            X = outputs.X
+            parts.append(_checked(self.encoder.transform(X), X, column_names(X)))
         if isinstance(outputs.predictor, PredictionColumn):
             check_stored(outputs)
         if self.output_encoder is not None:
             parts.append(said_by_predictor(outputs, self.output_encoder))
-        return parts + [_checked(function(X), X) for function in self.functions]
+        return parts + [_in_blocks(function, outputs) for function in self.functions]
 
     @property
     def error_column(self) -> int | None:
@@ -121,7 +121,7 @@ class Signals:
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[int, Outputs, FloatArray]]:
         """Position, outputs and signals of consecutive rows, few enough to bound memory."""
-        for start, part, S in signal_blocks(self, outputs, outputs.X.shape[1]):
+        for start, part, S in signal_blocks(self, outputs):
             count_categories(self.encoder, part.X, S)
             yield start, part, S
 
@@ -135,16 +135,31 @@ class Signals:
 
         A correction of one row with the size of another row's correction would mean nothing.
         """
-        return np.minimum(np.arange(width), width - max(self.opinion_width, 1))
+        own = 0 if self.output_encoder is None else self.own_width
+        x = width - own - self.function_width - self.opinion_width
+        parts = [_owners(self.encoder, x), _owners(self.output_encoder, own)]
+        parts += [np.arange(self.function_width), np.zeros(self.opinion_width, dtype=np.int64)]
+        # The players of each part are numbered behind those of the parts before it.
+        begins = np.cumsum([0, *(len(np.unique(part)) for part in parts)])
+        return np.concatenate([part + begin for part, begin in zip(parts, begins, strict=False)])
 
     def names(self, predictor: Any, features: list[str], width: int) -> list[str]:
         """A name for each of the `players`, given those of the columns of X."""
-        x = [] if self.encoder is None else features
-        rest = width - len(x) - self.opinion_width
+        x = [] if self.encoder is None else self.encoder.names(features)
+        rest = width - self.x_width(len(features)) - self.opinion_width
         n_own = 0 if self.output_encoder is None else rest - self.function_width
-        own = own_signal_names(predictor, n_own)
+        functions = [f"signal {j}" for j in range(rest - n_own)]
+        if self.output_encoder is not None:
+            n_own -= self.output_encoder.n_vectors
         opinion = [] if self.opinion is None else ["second opinion"]
-        return [*x, *own, *(f"signal {j}" for j in range(rest - n_own)), *opinion]
+        return [*x, *own_signal_names(predictor, n_own), *functions, *opinion]
+
+    def x_width(self, n_features: int) -> int:
+        """Number of columns that are x itself, if it has so many."""
+        if self.encoder is None:
+            return 0
+        reduced = self.encoder.reduction_
+        return n_features + self.encoder.n_vectors if reduced is None else reduced.width
 
     def words(self, S: FloatArray, outputs: Outputs) -> Sequence[str | None]:
         """What the second opinion says of each row, in one clause; None without it."""
@@ -155,18 +170,30 @@ class Signals:
     def summary(self, n_features: int) -> str:
         """What the columns are, and how many, in words."""
         parts: list[tuple[str, int]] = []
-        if self.encoder is not None:
-            parts.append(("x", n_features))
+        x = [] if self.encoder is None else [f"x ({self.encoder.summary(n_features)})"]
         if self.output_encoder is not None:
             parts.append(("what the predictor says", self.own_width))
         if self.needs_functions:
             parts.append(("your own functions of X", self.function_width))
         if self.opinion is not None:
             parts.append((f"a second opinion on {self.opinion.part.ABOUT}", self.opinion_width))
-        units = [" column" if parts[0][1] == 1 else " columns", *[""] * (len(parts) - 1)]
-        return ", ".join(
+        # The unit is said once, with the first number.
+        said = [
+            "" if x or i else " column" if width == 1 else " columns"
+            for i, (_, width) in enumerate(parts)
+        ]
+        others = [
             f"{name} ({width:,}{unit})" if width else name
-            for (name, width), unit in zip(parts, units, strict=True)
+            for (name, width), unit in zip(parts, said, strict=True)
+        ]
+        return ", ".join([*x, *others])
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of columns that depend on what D1's texts, or sparse rows, taught."""
+        encoders = (one for one in (self.encoder, self.output_encoder) if one is not None)
+        return sum(
+            one.n_vectors if one.reduction_ is None else one.reduction_.width for one in encoders
         )
 
     @property
@@ -176,17 +203,27 @@ class Signals:
 
 
 def signal_blocks(
-    signals: Callable[[Outputs], FloatArray], outputs: Outputs, floats_per_row: int
+    signals: Callable[[Outputs], FloatArray], outputs: Outputs, copies: int = 1
 ) -> Iterator[tuple[int, Outputs, FloatArray]]:
     """Position, outputs and signals of consecutive rows; a bad row is told by its position."""
-    for rows in row_blocks(len(outputs), floats_per_row, MOST_ROWS_AT_ONCE):
-        part = outputs.take(rows)
+    for start, part in outputs.blocks(MOST_ROWS_AT_ONCE, copies):
         try:
             S = signals(part)
         except BadRowsError as error:
-            error.move(rows.start)
+            error.move(start)
             raise
-        yield rows.start, part, S
+        yield start, part, S
+
+
+def _in_blocks(function: Callable[[Rows], Any], outputs: Outputs) -> FloatArray:
+    """The columns of a function of X, which is shown rows few enough to bound memory."""
+    blocks = signal_blocks(lambda part: _checked(function(part.X), part.X), outputs)
+    found = [S for _, _, S in blocks]
+    return found[0] if len(found) == 1 else np.vstack(found)
+
+
+def _owners(encoder: Encoder | None, width: int) -> IntArray:
+    return np.arange(width) if encoder is None else encoder.owners(width)
 
 
 def fit_signals(
@@ -199,7 +236,12 @@ def fit_signals(
     last hidden layer of a network, gives columns of its own. A list has the columns of each.
     """
     names, functions = chosen_parts(choice)
-    encoder = Encoder().fit(outputs.X) if "x" in names else None
+    encoder = Encoder().fit(outputs.X) if "x" in names and column_names(outputs.source) else None
+    if encoder is None and choice == "x":
+        raise ValueError(
+            "signals='x' are the columns of X, and these rows have none; use 'predictor', or a "
+            "function of X that returns a float matrix, such as an embedding."
+        )
     # Predictions that are a column of X are among its signals already.
     is_in_x = isinstance(outputs.predictor, PredictionColumn) and encoder is not None
     own = None
@@ -208,6 +250,11 @@ def fit_signals(
     if outputs.predictor is None and names <= {"predictor", "opinion"} and not functions:
         raise ValueError(
             "signals='predictor' is what the predictor says, and this Locus has none; use 'x'."
+        )
+    if encoder is None and outputs.predictor is None and not functions:
+        raise ValueError(
+            "there is no predictor, and these rows have no columns, so the engine would see "
+            "nothing; pass signals as a function of X, such as an embedding."
         )
     shown, hidden = (own, None) if "predictor" in names else (None, own)
     signals = Signals(encoder, shown, None, functions)
@@ -249,8 +296,8 @@ def chosen_parts(choice: SignalChoice) -> tuple[set[str], tuple[Callable[[Rows],
     return set(PARTS) if "all" in names else names, functions
 
 
-def _checked(values: Any, X: Rows) -> FloatArray:
-    """Return columns as finite or missing floats, one row per row of X."""
+def _checked(values: Any, X: Rows, names: Sequence[Any] = ()) -> FloatArray:
+    """Return columns as finite or missing floats, one row per row of X; the first have names."""
     try:
         S = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -266,8 +313,9 @@ def _checked(values: Any, X: Rows) -> FloatArray:
         )
     infinite = np.isinf(S)
     if infinite.any():
-        names = column_names(X) if S.shape[1] == X.shape[1] else range(S.shape[1])
-        columns = [names[j] for j in np.flatnonzero(infinite.any(axis=0))]
+        own = column_names(X)
+        known = names or (own if len(own) == S.shape[1] else [])
+        columns = [known[j] if j < len(known) else j for j in np.flatnonzero(infinite.any(axis=0))]
         raise BadRowsError(
             f"infinity in the columns {columns}",
             np.flatnonzero(infinite.any(axis=1)),

@@ -14,7 +14,7 @@ from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.schema import ColumnKind, Schema, kind_of
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
-from locuscore._shared.frames import as_array, as_frame, column_names, n_rows
+from locuscore._shared.frames import as_array, as_frame, column_names, n_rows, table_of
 
 LARGEST_SHARE = 0.1  # of the rows of a call, in one column
 
@@ -106,7 +106,7 @@ def count_categories(encoder: Encoder | None, X: Rows, S: FloatArray) -> None:
         rows = np.flatnonzero(np.isnan(S[:, j]))
         if len(rows):
             frame = as_frame(X)
-            values = as_array((X if frame is None else frame)[:, j])[rows].tolist()
+            values = as_array((table_of(X) if frame is None else frame)[:, j])[rows].tolist()
             new = [value for value in values if not is_missing(value)]
             found.add(column_names(X)[j], len(new), _change_of_type(new, codes))
 

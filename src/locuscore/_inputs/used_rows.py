@@ -23,6 +23,7 @@ from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.checks import LocusWarning
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
+from locuscore._shared.rows import RowKind, kind_of_rows
 
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it, rows count as rows of fit
@@ -81,8 +82,13 @@ class UsedRows:
         kind: Labels,
         parts: tuple[IntArray, IntArray],
         salt_of: np.ndarray,
-    ) -> Self:
-        """Digest the rows of `fit`; `parts` are the positions of D1 and D2."""
+    ) -> Self | None:
+        """Digest the rows of `fit`; `parts` are the positions of D1 and D2.
+
+        None for rows of the caller's own kind, which cannot be recognised.
+        """
+        if kind_of_rows(X) is RowKind.OWN:
+            return None
         salt = blake2b(salt_of.tobytes(), digest_size=SALT_BYTES).digest()
         label_type = str(labels.dtype)
         types = (*Schema.of(X).types, label_type)

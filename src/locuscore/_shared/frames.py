@@ -12,15 +12,34 @@ from scipy import sparse
 
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.fork import check_polars_process
+from locuscore._shared.rows import (
+    TEXT_COLUMN,
+    RowKind,
+    as_series,
+    check_kind,
+    count_rows,
+    kind_of_rows,
+    take,
+    text_column,
+)
 
 
 def as_rows(X: Rows) -> Rows:
-    """Return X as something with rows: a frame as it is, sparse as CSR, else a 2-D array."""
+    """Return X as something with rows: sparse as CSR, lists of numbers as an array, else itself.
+
+    Rows are a frame, an array of two axes or more, a sparse matrix, texts, or anything with a
+    length that an array of positions can index.
+    """
     if sparse.issparse(X):
         return X.tocsr()
     if as_frame(X) is not None:
         return X
+    kind = kind_of_rows(X)
+    if kind is not None:
+        return check_kind(X, kind)
     array = read_array(X, "X")
+    if array.ndim > 2:
+        return check_kind(array, RowKind.IMAGES)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got an array of shape {array.shape} instead: one row per input. "
@@ -35,6 +54,11 @@ def _how_to_make_rows(X: Any, array: np.ndarray) -> str:
     kind = f"{type(X).__module__}.{type(X).__name__}"
     if hasattr(X, "to_frame"):
         return f"X is a {kind}: use X.to_frame() for a single feature or X.to_frame().T for a row."
+    if any(hasattr(row, "shape") for row in array.ravel()[:1]):
+        return (
+            "Its rows are arrays of different shapes: resize or pad them to one shape, or pass an "
+            "embedding of each as an array of two axes."
+        )
     if array.dtype.kind == "O":
         return f"X is a {kind}: make it a table; dicts, for instance, with pandas.DataFrame(rows)."
     return (
@@ -61,7 +85,7 @@ def read_array(values: Any, name: str) -> np.ndarray:
     except ValueError as error:
         raise ValueError(
             f"{name} is a {type(values).__name__} that cannot be read as one array ({error}); "
-            "expected one row per input, all of one length."
+            "expected one row per input, all of one shape."
         ) from None
     except (RuntimeError, TypeError) as error:
         if not hasattr(values, "detach"):
@@ -95,13 +119,13 @@ def as_frame(X: Rows) -> nw.DataFrame[Any] | None:
 
 def n_rows(X: Rows) -> int:
     """Count the rows of X."""
-    return int(X.shape[0])
+    return count_rows(X)
 
 
 def take_rows(X: Rows, rows: slice | IntArray) -> Rows:
     """Return some rows of X, of the type that came in."""
     frame = as_frame(X)
-    return X[rows] if frame is None else frame[rows].to_native()
+    return take(X, rows) if frame is None else frame[rows].to_native()
 
 
 def column(X: Rows, name: Hashable) -> np.ndarray:
@@ -112,6 +136,14 @@ def column(X: Rows, name: Hashable) -> np.ndarray:
         if name not in names:
             raise ValueError(f"X has no column {name!r}; its columns are {names}.")
         return frame[:, names.index(name)].to_numpy()
+    kind = kind_of_rows(X)
+    if kind is RowKind.TEXTS and name == TEXT_COLUMN:
+        return text_column(X)
+    if kind is not None:
+        raise TypeError(
+            f"column {name!r} was asked for, but X is {kind.words}, without columns; pass a frame, "
+            "or an array or a function of X in place of the column."
+        )
     if not isinstance(name, Integral):
         raise TypeError(
             f"column {name!r} is a name, but X is an array; pass a frame, or the column's position."
@@ -123,9 +155,26 @@ def column(X: Rows, name: Hashable) -> np.ndarray:
 
 
 def column_names(X: Rows) -> list[Any]:
-    """Names of a frame's columns, positions of an array's."""
+    """Names of a frame's columns, positions of an array's; texts have one column, images none."""
     frame = as_frame(X)
-    return list(range(X.shape[1])) if frame is None else list(frame.columns)
+    if frame is not None:
+        return list(frame.columns)
+    match kind_of_rows(X):
+        case None:
+            return list(range(X.shape[1]))
+        case RowKind.TEXTS:
+            return [TEXT_COLUMN]
+    return []
+
+
+def table_of(X: Rows) -> Rows:
+    """Return the columns of X as a table: texts as one column, rows without columns as none."""
+    match kind_of_rows(X):
+        case None:
+            return X
+        case RowKind.TEXTS:
+            return text_column(X)[:, None]
+    return np.empty((n_rows(X), 0))
 
 
 def numbered(prefix: str, values: FloatArray) -> list[str]:
@@ -135,7 +184,7 @@ def numbered(prefix: str, values: FloatArray) -> list[str]:
 
 def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     """Return values (n,) or (n, m) as X's kind of series or frame, with its index."""
-    frame = as_frame(X)
+    frame = _carrier(X)
     if frame is None:
         return values
     if len(set(names)) < len(names):
@@ -143,6 +192,12 @@ def like_rows(X: Rows, values: np.ndarray, names: Sequence[str]) -> Any:
     columns = values.reshape(len(values), len(names)).T
     result = columns_like(X, dict(zip(names, columns, strict=True)))
     return nw.from_native(result)[:, 0].to_native() if values.ndim == 1 else result
+
+
+def _carrier(X: Rows) -> nw.DataFrame[Any] | None:
+    """Return a frame that carries X's kind and index; None where there is no such library."""
+    series = as_series(X)
+    return as_frame(X) if series is None else series.alias(TEXT_COLUMN).to_frame()
 
 
 def as_batch(batch: Any) -> tuple[Rows, bool]:
@@ -155,7 +210,7 @@ def as_batch(batch: Any) -> tuple[Rows, bool]:
 
 def columns_like(X: Rows, columns: Mapping[str, np.ndarray], *, one_batch: bool = False) -> Any:
     """Return named columns as X's kind of frame, with its index; for an array a dict of arrays."""
-    frame = as_frame(X)
+    frame = _carrier(X)
     if frame is None:
         return dict(columns)
     added = [

@@ -21,7 +21,7 @@ from locuscore._inputs.opinion_models import boosted_classes, folds_of, linear_c
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.boosting import few_threads
 from locuscore._shared.checks import one_per_row
-from locuscore._shared.frames import n_rows, take_rows
+from locuscore._shared.frames import column_names, n_rows, take_rows
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 
@@ -104,6 +104,11 @@ class DensityRatio:
 
 def learn_ratio(source: Rows, target: Rows, seed: int) -> DensityRatio:
     """Learn the ratio from rows of D1 and of the target, both of one kind and without labels."""
+    if not column_names(source):
+        raise ValueError(
+            "weights are learned from the columns of X, and these rows have none; pass known "
+            "weights to Shifted(weights), an array or a function of X."
+        )
     for rows, name in ((source, "D1"), (target, "the target")):
         check_enough(rows, name)
     n, n_target = n_rows(source), n_rows(target)

@@ -69,7 +69,7 @@ def attribute(
     """
     started = time.perf_counter()
     players = locus.signals_.players(rows.shape[1])
-    wanted = EVALUATIONS // max(2 * len(rows) * max(players[-1], 1), 1)
+    wanted = EVALUATIONS // max(2 * len(rows) * max(int(players.max()), 1), 1)
     background = background[: min(max(wanted, FEWEST_ORDERS), MOST_ORDERS)]
     what, log_value = _log_value(locus, np.vstack([rows, background]), alpha, tau, entries)
     values, _, base, evaluations = shapley(log_value, rows, background, seed, players)

@@ -54,7 +54,7 @@ class ExplainedRows:
 
     def _attribute(self, entries: list[Entry]) -> Attribution | None:
         background = self.background
-        if background.shape[1] > MOST_SIGNALS:
+        if len(signal_names(self.scorer, background.shape[1])) > MOST_SIGNALS:
             return None
         # In random order: the first of the stream are not typical of it.
         background = np.random.default_rng(self.seed).permutation(background)
@@ -64,9 +64,12 @@ class ExplainedRows:
         return attribute(self.scorer.locus, signals, background, alpha, tau, self.seed, read)
 
     def _reasons(self, entry: Entry, values: FloatArray, names: list[str]) -> list[dict[str, Any]]:
-        # Signals begin with the columns of X, unless they are a function.
-        known = [] if self.scorer.locus.signals_.encoder is None else entry.features
-        cells = [*known, *entry.signals[len(known) :].tolist()]
+        # Signals begin with the columns of X, unless they are a function, or were reduced.
+        signals = self.scorer.locus.signals_
+        first = np.unique(signals.players(len(entry.signals)), return_index=True)[1]
+        has_columns = signals.encoder is not None and signals.encoder.reduction_ is None
+        known = entry.features if has_columns else []
+        cells = [*known, *entry.signals[first].tolist()[len(known) :]]
         order = np.argsort(-np.abs(values), kind="stable")[:MOST_REASONS]
         reasons = []
         for j in order[values[order] != 0]:

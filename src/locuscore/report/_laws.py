@@ -126,10 +126,15 @@ def signal_names(scorer: Scorer, width: int) -> list[str]:
     return locus.signals_.names(locus.predictor_, feature_names(scorer), width)
 
 
-def spread_column(scorer: Scorer, names: list[str]) -> tuple[str, int] | None:
-    """What the predictor's own doubt is called, and which signal it is; None if there is none."""
-    if scorer.locus.signals_.output_encoder is None:
+def spread_column(scorer: Scorer, width: int) -> tuple[str, int] | None:
+    """What the predictor's own doubt is called, and which of the signals it is; None if none is."""
+    signals, names = scorer.locus.signals_, signal_names(scorer, width)
+    if signals.output_encoder is None:
         return None
-    own = range(scorer.locus.n_features_in_, len(names))
+    x = [] if signals.encoder is None else signals.encoder.names(feature_names(scorer))
     wanted = ("spread of the predictor", "entropy of the predictor")
-    return next(((name, j) for name in wanted for j in own if names[j].startswith(name)), None)
+    own = range(len(x), len(names))
+    found = next(((name, j) for name in wanted for j in own if names[j].startswith(name)), None)
+    if found is None:
+        return None
+    return found[0], int(np.flatnonzero(signals.players(width) == found[1])[0])

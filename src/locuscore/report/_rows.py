@@ -12,6 +12,7 @@ from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import is_missing
 from locuscore._shared.frames import as_frame, column, column_names, n_rows
 from locuscore._shared.readable import shortened
+from locuscore._shared.rows import as_series
 from locuscore.report._laws import Block
 
 SHOWN = 25  # rows at either end
@@ -76,7 +77,7 @@ class Extremes:
         outputs = source.outputs.take(at)
         rows, labels = outputs.X, _labels(source.outputs.X, at, self.n_seen)
         names = column_names(rows)[:MOST_FEATURES]
-        features = list(zip(*(_listed(rows, name) for name in names), strict=True))
+        columns = [_listed(rows, name) for name in names]
         has_predictor = self.scorer.locus.predictor_ is not None
         known = self.scorer.prediction_columns(outputs.mean_of_members) if has_predictor else {}
         predictions = {name: values.tolist() for name, values in known.items()}
@@ -93,15 +94,16 @@ class Extremes:
             key = (float(keys[i, 0]), float(keys[i, 1]), self.n_seen + int(i))
             entry = None if source.entries is None else source.entries[i]
             signals = source.signals[i].copy()
-            row = labels[k], cells, list(features[k]), signals, opinions[k], entry
+            features = [column[k] for column in columns]
+            row = labels[k], cells, features, signals, opinions[k], entry
             found.append(Entry(key, *row))
         return found
 
 
 def _labels(rows: Rows, at: IntArray, first: int) -> list[str]:
-    """Index labels of a pandas frame, positions in the stream otherwise."""
-    frame = as_frame(rows)
-    index = None if frame is None else nw.maybe_get_index(frame)
+    """Index labels of pandas, positions in the stream otherwise."""
+    indexed = as_frame(rows) if as_series(rows) is None else as_series(rows)
+    index = None if indexed is None else nw.maybe_get_index(indexed)
     if index is None:
         return [str(first + int(i)) for i in at]
     # The parts of a label of several levels stand side by side.

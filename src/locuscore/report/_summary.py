@@ -25,7 +25,7 @@ from locuscore.report._entries import EntryCounts
 from locuscore.report._explained import ExplainedRows
 from locuscore.report._explorer import explorer, null
 from locuscore.report._grid import Grid, make_grid
-from locuscore.report._laws import Block, Laws, signal_names, spread_column
+from locuscore.report._laws import Block, Laws, spread_column
 from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Extremes
 from locuscore.report._rule_groups import RuleGroupCounts
@@ -263,9 +263,12 @@ class Summary:
         assert self.curve_sample is not None
         loss, tail, signals = self.curve_sample.rows()
         scores = {"Locus": tail}
-        spread = spread_column(self.scorer, signal_names(self.scorer, signals.shape[1]))
+        width = signals.shape[1]
+        spread = spread_column(self.scorer, width)
         if spread is not None:
             scores[spread[0]] = signals[:, spread[1]]
-        features = signals[:, : self.scorer.locus.n_features_in_]
+        locus = self.scorer.locus
+        # Rows without columns are unusual by what else the engine sees of them.
+        features = signals[:, : locus.signals_.x_width(locus.n_features_in_) or width]
         scores["isolation forest"] = pictures.outlier_score(features, self._forest_seed)
         return pictures.curves(self.grid.tau, loss, scores, self._forest_seed)
