@@ -178,9 +178,10 @@ class Part:
     """Rows of D1 or D2 as a choice of calibration sees them.
 
     `rows` are the rows `X`, or a function that takes them: images are copied only for those who
-    look at them. `positions` are those among the rows given to `fit`. `tails` are ``P(Z >= z | x)``, in the order
-    of the rows; None for D1, whose own are flattered. `clusters` are codes of the clusters that
-    rows belong to, and `given` is what the caller passed with the rows, if anything.
+    look at them. `positions` are those among the rows given to `fit`. `tails` are
+    ``P(Z >= z | x)``, in the order of the rows; None for D1, whose own are flattered. `clusters`
+    are codes of the clusters that rows belong to, and `given` is what the caller passed with the
+    rows, if anything.
     """
 
     rows: Rows | Callable[[], Rows]
@@ -191,7 +192,7 @@ class Part:
     given: Any = None
 
     @property
-    def X(self) -> Rows:
+    def X(self) -> Rows:  # noqa: N802 - as everywhere
         """The rows themselves."""
         return self.rows() if callable(self.rows) else self.rows
 

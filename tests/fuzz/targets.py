@@ -230,6 +230,7 @@ ON_FRAMES = {
     "boosted on a frame": unfitted(HistGradientBoostingRegressor, **TINY),
     "lightgbm on a frame": lambda: lightgbm("LGBMRegressor", min_data_per_group=5, cat_smooth=1),
     "prediction column": lambda: prediction_column("size"),
+    "free text": lambda: prediction_column("size"),
 }
 # With a second opinion of each kind; the others have none, which keeps them small.
 OPINIONS = {
@@ -280,6 +281,9 @@ def make_target(name):
     if name in LOSS_MODELS:
         settings |= loss_model(name)
     X, y = frame() if name in ON_FRAMES or name in CALIBRATIONS else numbers()
+    if name == "free text":
+        pairs = np.random.default_rng(0).choice(["ox", "hen", "cow", "cat", "dog"], (N_FIT, 4))
+        X["note"] = [" ".join(pair) for pair in pairs]
     other = ON_FRAMES["prediction column"] if name in CALIBRATIONS else LinearRegression
     predictor = PREDICTORS.get(name, other)()
     if isinstance(predictor, ClassifierMixin):

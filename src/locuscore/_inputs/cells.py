@@ -61,7 +61,7 @@ def row_digests(
         row_labels = None if labels is None else _label_cells(labels[part], types[-1])
         for i, row in enumerate(rows):
             digest = start.copy()  # salted once
-            digest.update(row)
+            digest.update(row.data)
             inputs += digest.digest()
             if row_labels is not None:
                 digest.update(row_labels[i])
@@ -69,7 +69,7 @@ def row_digests(
     return _digests(inputs), _digests(labelled)
 
 
-def _rows_of_cells(X: Rows, types: Sequence[str]) -> Iterable[np.ndarray]:
+def _rows_of_cells(X: Rows, types: Sequence[str]) -> Iterable[Cells]:
     """The cells of each row; an image is a row of numbers, and zeros of a wide row are left out."""
     if sparse.issparse(X) and X.shape[1] > MOST_DENSE_COLUMNS:
         return _sparse_cells(X.copy(), types[0])
@@ -78,7 +78,7 @@ def _rows_of_cells(X: Rows, types: Sequence[str]) -> Iterable[np.ndarray]:
     return np.ascontiguousarray(cells(table, types))
 
 
-def _sparse_cells(X: Any, type_name: str) -> Iterator[np.ndarray]:
+def _sparse_cells(X: Any, type_name: str) -> Iterator[Cells]:
     X.sum_duplicates()  # sorts them as well
     X.eliminate_zeros()
     places, values = X.indices.astype(CELL), _number_cells(X.data, type_name)

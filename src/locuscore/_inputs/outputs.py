@@ -53,7 +53,7 @@ class Outputs:
         return n_rows(self.source) if self.at is None else len(self.at)
 
     @cached_property
-    def X(self) -> Rows:
+    def X(self) -> Rows:  # noqa: N802 - as everywhere
         """The rows themselves."""
         return self.source if self.at is None else take_rows(self.source, self.at)
 

@@ -88,9 +88,7 @@ class Schema:
     columns; `form` is then the shape and kind of number of one image, or the name of the type.
     """
 
-    ARCHIVE = Kept(
-        "Schema", fields=("names", "types"), single=("kind", "form"), later=("form",)
-    )
+    ARCHIVE = Kept("Schema", fields=("names", "types"), single=("kind", "form"), later=("form",))
 
     kind: str
     names: tuple[Any, ...]
@@ -129,9 +127,7 @@ class Schema:
         """Raise unless X is a table if `fit` was given one, or else rows of the same kind."""
         kind = kind_of_rows(X)
         if kind is not self.row_kind:
-            was, now = (
-                "a table" if one is None else one.words for one in (self.row_kind, kind)
-            )
+            was, now = ("a table" if one is None else one.words for one in (self.row_kind, kind))
             raise TypeError(f"fit was given {was}, and this is {now}; pass rows like those of fit.")
         form = "" if kind is None or kind is RowKind.TEXTS else _form(X, kind)
         if form != self.form:

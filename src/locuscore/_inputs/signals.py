@@ -315,7 +315,8 @@ def _checked(values: Any, X: Rows, names: Sequence[Any] = ()) -> FloatArray:
     if infinite.any():
         own = column_names(X)
         known = names or (own if len(own) == S.shape[1] else [])
-        columns = [known[j] if j < len(known) else j for j in np.flatnonzero(infinite.any(axis=0))]
+        at = np.flatnonzero(infinite.any(axis=0)).tolist()
+        columns = [known[j] if j < len(known) else j for j in at]
         raise BadRowsError(
             f"infinity in the columns {columns}",
             np.flatnonzero(infinite.any(axis=1)),

@@ -22,6 +22,7 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
 
 WIDTH = 30  # numbers per text, or per row of a wide sparse matrix
+SMALLEST_SIZE = 1e-6  # of a singular value, relative to the largest
 N_HASHES = 2**18
 MOST_NGRAMS = 5_000  # those that most texts have
 FEWEST_TEXTS = 2  # that have an n-gram: of one text alone it says nothing about another
@@ -131,7 +132,8 @@ class TextVectors:
 
 
 def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
-    return [texts[i : i + TEXTS_AT_ONCE] for i in range(0, len(texts), TEXTS_AT_ONCE)]
+    starts = range(0, max(len(texts), 1), TEXTS_AT_ONCE)  # one part at least, if an empty one
+    return [texts[i : i + TEXTS_AT_ONCE] for i in starts]
 
 
 @lru_cache(1)
@@ -147,6 +149,8 @@ def _hasher() -> HashingVectorizer:
 
 def _counts(texts: Sequence[str]) -> Any:
     """Sparse counts (n, N_HASHES) of the n-grams of each text."""
+    if not texts:
+        return sparse.csr_matrix((0, N_HASHES))
     return _hasher().transform([text[:LONGEST] for text in texts])
 
 
@@ -160,7 +164,10 @@ def _components(rows: Any) -> FloatArray:
     k = min(WIDTH, *rows.shape)
     if not k or not rows.nnz:
         return np.zeros((0, rows.shape[1]))
-    return np.asarray(TruncatedSVD(k, random_state=0).fit(rows).components_, dtype=np.float64)
+    found = TruncatedSVD(k, random_state=0).fit(rows)
+    sizes = found.singular_values_
+    # Beyond the rank of the rows there is rounding, on which trees would split.
+    return np.asarray(found.components_[sizes > SMALLEST_SIZE * sizes[0]], dtype=np.float64)
 
 
 def _some(n: int, most: int) -> IntArray:

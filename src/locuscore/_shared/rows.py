@@ -43,9 +43,7 @@ _WORDS = {
 def kind_of_rows(X: Rows) -> RowKind | None:
     """Return the kind of rows without columns, told by their type; None for all others."""
     if isinstance(X, np.ndarray):
-        if X.ndim == 1 and X.dtype.kind in "OU":
-            return RowKind.TEXTS if X.dtype.kind == "U" or _begin_with_text(X) else None
-        return RowKind.IMAGES if X.ndim > 2 else None
+        return _kind_of_array(X)
     if isinstance(X, list | tuple):
         return RowKind.TEXTS if not X or _begin_with_text(X) else None
     if sparse.issparse(X):
@@ -54,12 +52,17 @@ def kind_of_rows(X: Rows) -> RowKind | None:
     if isinstance(known, nw.Series):
         is_text = known.dtype == nw.String or (known.dtype == nw.Object and _begin_with_text(X))
         return RowKind.TEXTS if is_text else None
-    if known is not X:  # a frame
-        return None
-    is_plain = isinstance(X, str | bytes | range | Mapping)
+    is_plain = known is not X or isinstance(X, str | bytes | range | Mapping)  # or a frame
     is_array = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
     is_own = hasattr(X, "__len__") and hasattr(X, "__getitem__") and not (is_plain or is_array)
     return RowKind.OWN if is_own else None
+
+
+def _kind_of_array(X: np.ndarray) -> RowKind | None:
+    if X.ndim > 2:
+        return RowKind.IMAGES
+    is_text = X.dtype.kind == "U" or (X.dtype.kind == "O" and _begin_with_text(X))
+    return RowKind.TEXTS if X.ndim == 1 and is_text else None
 
 
 def _begin_with_text(X: Any) -> bool:
