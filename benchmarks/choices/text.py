@@ -150,8 +150,8 @@ def table(found: dict[str, list[float]]) -> list[str]:
         "## Free text",
         "",
         f"Made by `make choices-text`: pinball loss of the bound at alpha = {ALPHA} on new rows, "
-        "as a ratio to that with codes; mean over "
-        f"{N_SEEDS} seeds, at most {MOST_ROWS:,} rows of a table in all, a third of them for Locus. "
+        f"as a ratio to that with codes; mean over {N_SEEDS} seeds, at most {MOST_ROWS:,} rows of "
+        "a table in all, a third of them for Locus. "
         "The predictor reads the text too. Lower is better.",
         "",
         f"| text as | {' | '.join(TABLES)} | mean |",

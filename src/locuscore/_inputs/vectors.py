@@ -16,7 +16,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
@@ -156,7 +155,12 @@ def _counts(texts: Sequence[str]) -> Any:
 
 def _weighted(counts: Any, hashes: IntArray, weights: FloatArray) -> Any:
     """Sparse TF-IDF of the chosen n-grams, each row of length 1 unless it has none."""
-    return normalize(counts[:, hashes] @ sparse.diags_array(weights), copy=False)
+    rows = counts[:, hashes].tocsr()
+    rows.data = rows.data * weights[rows.indices]
+    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    length = np.sqrt(np.bincount(of_row, weights=rows.data**2, minlength=rows.shape[0]))
+    rows.data /= length[of_row]
+    return rows
 
 
 def _components(rows: Any) -> FloatArray:
