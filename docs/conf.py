@@ -117,6 +117,7 @@ CONTENTS = {
         "concepts",
         "guarantees",
         "choosing",
+        "inputs",
         "calibration",
         "engines",
         "rules",

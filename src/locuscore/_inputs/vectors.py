@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.utils.extmath import randomized_svd
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
@@ -168,10 +168,9 @@ def _components(rows: Any) -> FloatArray:
     k = min(WIDTH, *rows.shape)
     if not k or not rows.nnz:
         return np.zeros((0, rows.shape[1]))
-    found = TruncatedSVD(k, random_state=0).fit(rows)
-    sizes = found.singular_values_
+    _, sizes, found = randomized_svd(rows, k, random_state=0)
     # Beyond the rank of the rows there is rounding, on which trees would split.
-    return np.asarray(found.components_[sizes > SMALLEST_SIZE * sizes[0]], dtype=np.float64)
+    return np.asarray(found[sizes > SMALLEST_SIZE * sizes[0]], dtype=np.float64)
 
 
 def _some(n: int, most: int) -> IntArray:
