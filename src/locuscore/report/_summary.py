@@ -94,23 +94,25 @@ class Summary:
         rows = self.scorer.schema.conform(as_batch(X)[0])
         labels = self._labels(groups, n_rows(rows))
         whole = self._cluster_labels(clusters, n_rows(rows))
+        realised = []
         for block in self.laws.blocks(rows, y, losses, groups):
+            realised.append(block.losses)
             if len(block):
                 at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
                 if self.clusters is not None and whole is not None:
                     self.clusters.add(whole[at], block)
-        self._look_up(rows, y, losses)
+        self._look_up(rows, y, realised)
 
-    def _look_up(self, rows: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> None:
-        """Count the rows that `fit` has seen."""
+    def _look_up(self, rows: Rows, y: ArrayLike | None, losses: list[FloatArray]) -> None:
+        """Count the rows that `fit` has seen; `losses` are those of each block."""
         used = self.scorer.locus.used_rows_
-        if used is None:
+        if used is None or not losses:
             return
+        by_y = y if used.labels == "y" else None
         if self.reuse is None:
-            self.reuse = Reuse(used, self.scorer.schema, "losses" if y is None else "y")
-        labels = losses if y is None else y
-        self.reuse.add(rows, None if labels is None else as_targets(labels))
+            self.reuse = Reuse(used, self.scorer.schema, "losses" if by_y is None else "y")
+        self.reuse.add(rows, np.concatenate(losses) if by_y is None else as_targets(by_y))
 
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
