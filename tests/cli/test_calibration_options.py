@@ -293,7 +293,7 @@ def test_a_report_reads_weights_from_a_column(tmp_path, capsys):
     frame = homes(400).assign(w=lambda f: 1.0 + f["size"])
     archive = tmp_path / "guard.locus"
     Scorer(by_hand(frame, Shifted(frame["w"]))).save(archive)
-    test, figures = write(frame.assign(price=1.0), tmp_path / "test.csv"), tmp_path / "figures.json"
+    test, figures = write(frame.assign(price=1e6), tmp_path / "test.csv"), tmp_path / "figures.json"
     arguments = ["report", archive, test, "-o", tmp_path / "page.html", "--summary", figures]
     assert "weights=" in fails(capsys, *arguments)
     assert "no column v" in fails(capsys, *arguments, "--weights", "v")
