@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
-from locuscore._shared.frames import as_batch, column, n_rows, take_rows
+from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore._shared.targets import as_targets
