@@ -296,7 +296,7 @@ class Locus(RowTime, BaseEstimator):
         cal = replace(cal, tails=tails)
         self.calibration_ = plan.choice.calibrate(fit, cal, plan.target, cal_seed)
         self.used_rows_: UsedRows | None = UsedRows.of(
-            outputs.X, labels, kind, split, np.sort(tails)
+            outputs.X, labels, kind, split, np.sort(tails), z
         )
         return self
 
@@ -332,7 +332,7 @@ class Locus(RowTime, BaseEstimator):
         # Any two halves are compared with new rows as D1 and D2 are.
         half = np.array_split(np.random.default_rng(some_seed).permutation(len(z)), 2)
         tails = found.calibration.tails
-        self.used_rows_ = UsedRows.of(outputs.X, labels, kind, (half[0], half[1]), tails)
+        self.used_rows_ = UsedRows.of(outputs.X, labels, kind, (half[0], half[1]), tails, z)
         self.calibration_ = found.calibration
         return self
 

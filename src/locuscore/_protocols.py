@@ -116,6 +116,10 @@ class Calibration(Protocol):
         """How the rows of D2 certify: each as one draw, whole clusters, or by their weights."""
 
     @property
+    def knows_weights(self) -> bool:
+        """Whether entries are known weights, by which new rows are compared with D2."""
+
+    @property
     def row_weights(self) -> "RowWeights | None":
         """By which weights the rows of D2 certify; None where all count alike."""
 

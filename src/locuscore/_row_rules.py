@@ -10,7 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
-from locuscore._inputs.used_rows import Reuse, UsedRows, check_fresh, check_reference
+from locuscore._inputs.used_rows import (
+    RowLabels,
+    UsedRows,
+    check_fresh,
+    check_reference,
+    look_up,
+)
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
 from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
@@ -115,7 +121,8 @@ class RowRules(RowScores):
             self._warn_if_too_few(asked.of.alpha)
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
         rule = asked.certified(values, z, clusters)
-        return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
+        labels = RowLabels(as_targets(y), z)
+        return self._on_fresh_rows(rule, X, labels, allow_rows_used_in_fit)
 
     def certify_groups(
         self,
@@ -168,7 +175,8 @@ class RowRules(RowScores):
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
         options: Any = {"of": asked.of, "pool": pool, "by": column_of}
         rule = certify_groups(values, z, labels, *asked.claim, **options)
-        return self._on_fresh_rows(rule, X, y, allow_rows_used_in_fit)
+        known = RowLabels(as_targets(y), z)
+        return self._on_fresh_rows(rule, X, known, allow_rows_used_in_fit)
 
     def _certify_groups_held_out(
         self, by: Any, asked: Asked, pool: Collection[Hashable]
@@ -223,12 +231,14 @@ class RowRules(RowScores):
         """The rule with its calibration, and in the unit of the losses."""
         return made_with(rule, self.calibration_digest_, self.unit_)
 
-    def _on_fresh_rows(self, rule: AnyRule, X: Rows, y: ArrayLike, allow_used: bool) -> AnyRule:
+    def _on_fresh_rows(
+        self, rule: AnyRule, X: Rows, labels: RowLabels, allow_used: bool
+    ) -> AnyRule:
         """The rule with what made it: the calibration, and rows that may be those of `fit`."""
         rule = with_each_rule(rule, self._made_here)
         if self.used_rows_ is None:
             return rule
-        found = Reuse(self.used_rows_, self.schema_, "y").add(as_rows(X), as_targets(y)).verdict
+        found = look_up(self.used_rows_, self.schema_, as_rows(X), labels)
         check_fresh(found, allow_used)
         seen, were_used = (found.n_found, found.n), found.outcome == "used"
         return with_each_rule(rule, lambda part: with_rows_of_fit(part, *seen, were_used=were_used))
@@ -300,13 +310,15 @@ class RowRules(RowScores):
         X_val: Rows | None = None,
         y_val: ArrayLike | None = None,
         delta: float = 0.05,
+        allow_rows_used_in_fit: bool = False,
     ) -> Routing:
         """Review the rows that are expected to cost more if accepted, by `probability`.
 
         A row is accepted exactly when ``probability(X, tau) * exceedance_cost <= review_cost``.
         Each cost is one number, or one number per row. With labelled rows `X_val`, `y_val` that
         `fit` has not seen, the result has an exact interval for the share above tau among the
-        accepted. See `locuscore.route_by_cost`.
+        accepted. Rows that are clearly those of `fit` are refused, unless
+        `allow_rows_used_in_fit`: their interval proves nothing. See `locuscore.route_by_cost`.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError("route_by_cost needs both X_val and y_val, or neither.")
@@ -320,6 +332,10 @@ class RowRules(RowScores):
         if X_val is not None and y_val is not None:
             p_cal, z_cal = self._scores_and_losses(X_val, y_val, ProbabilityScore(tau))
             labelled = {"probability_cal": p_cal, "losses_cal": z_cal, "tau": tau, "delta": delta}
+            if self.used_rows_ is not None:
+                labels = RowLabels(as_targets(y_val), z_cal)
+                found = look_up(self.used_rows_, self.schema_, as_rows(X_val), labels)
+                check_fresh(found, allow_rows_used_in_fit)
         p = as_array(self.probability(X, tau))
         return route_by_cost(p, review_cost, exceedance_cost, **labelled)
 

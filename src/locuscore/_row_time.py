@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._inputs.outputs import Outputs
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.unseen import unseen_said_once
-from locuscore._inputs.used_rows import Labels
+from locuscore._inputs.used_rows import RowLabels
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
 from locuscore._row_rules import RowRules
@@ -88,7 +88,7 @@ class RowTime(RowRules):
         outputs = self.signals_.outputs(self.predictor_, self._check_rows(X))
         z = self._losses(outputs, y)
         how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)
-        return self._recalibrated(outputs, z, as_targets(y), "y", how)
+        return self._recalibrated(outputs, RowLabels(as_targets(y), z), how)
 
     def recalibrate_losses(self, X: Rows, z: ArrayLike, **settings: Any) -> Self:
         """Recalibrate from losses that were logged with their rows.
@@ -101,7 +101,7 @@ class RowTime(RowRules):
         check_same_order(X=X, z=z)
         losses = self.support_.check(check_losses(as_array(z), n_rows(X), "z"))
         outputs = self.signals_.outputs(self.predictor_, X)
-        return self._recalibrated(outputs, losses, losses, "losses", how)
+        return self._recalibrated(outputs, RowLabels(None, losses), how)
 
     def adapt(
         self,
@@ -127,14 +127,8 @@ class RowTime(RowRules):
         check_is_fitted(self)
         return AdaptiveBounds.from_state(self, state)
 
-    def _recalibrated(
-        self,
-        outputs: Outputs,
-        z: FloatArray,
-        labels: np.ndarray,
-        kind: Labels,
-        how: "Recalibration",
-    ) -> Self:
+    def _recalibrated(self, outputs: Outputs, labels: RowLabels, how: "Recalibration") -> Self:
+        z = labels.losses
         if not len(z):
             raise ValueError("recalibrate needs labelled rows; got none.")
         check_loss_size(z)
@@ -142,7 +136,7 @@ class RowTime(RowRules):
         used = self.used_rows_
         if used is not None:
             had_d2 = self.calibration_.holds_rows_out
-            used = used.recalibrated(outputs.X, labels, kind, self.schema_, had_d2=had_d2)
+            used = used.recalibrated(outputs.X, labels, self.schema_, had_d2=had_d2)
         with unseen_said_once(self.schema_, outputs.X):
             S = np.vstack([part for _, _, part in self.signals_.blocks(outputs)])
         tails = self.loss_model_.tails(S, z)

@@ -21,6 +21,8 @@ from locuscore import (
 )
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore.calibration._fading import FadingCalibration
+from locuscore.engines import Scale
+from locuscore.report import report
 
 ALPHAS = (0.1, 0.3)
 
@@ -58,9 +60,6 @@ def test_logged_losses_give_the_same(locus):
     X, y = RECENT
     one, other = locus.recalibrate(X, y), locus.recalibrate_losses(X, locus.losses(X, y))
     assert_close(one.tails_, other.tails_)
-    # They are known by X alone, since fit was given y.
-    with warns(LocusWarning, "300 of 300"):
-        other.certify(1.0, 0.3, 0.1, X, y)
 
 
 def test_rows_of_d2_may_calibrate_again_and_those_of_d1_may_not(locus):
@@ -73,6 +72,60 @@ def test_rows_of_d2_may_calibrate_again_and_those_of_d1_may_not(locus):
         locus.recalibrate(X, y)
     with warns(LocusWarning, f"inputs of {n} rows"):
         locus.recalibrate(X, y + 1.0)
+
+
+def test_logged_losses_of_d1_are_refused_as_its_labels_are(locus):
+    X, y = rows(400)
+    z, n = locus.losses(X, y), len(locus.fit_rows_)
+    d2 = locus.calibration_rows_
+    assert_close(locus.recalibrate_losses(X[d2], z[d2]).tails_, locus.tails_)
+    with raises(ValueError, f"{n} of them are rows of D1", "p < 1e-06", "those of D2"):
+        locus.recalibrate_losses(X, z * (1 + 1e-14))  # a log rounds
+    with warns(LocusWarning, f"inputs of {n} rows"):
+        locus.recalibrate_losses(X, z + 1.0)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_rows_that_calibrated_by_their_losses_certify_nothing(tmp_path, is_loaded):
+    X, y = RECENT
+    locus = quick(engine=Scale()).fit(*rows(400))
+    other = locus.recalibrate_losses(X, locus.losses(X, y))
+    if is_loaded:
+        with warns(LocusWarning, "predictor"):  # a function, which no archive holds
+            Scorer(other).save(tmp_path / "guard.locus")
+        other = Scorer.load(tmp_path / "guard.locus", predictor=locus.predictor).locus
+    score = Score.bound(0.1)
+    with raises(ValueError, "300 of 300", "used to fit"):
+        other.certify(1.0, 0.3, 0.1, X, y, of=score)
+    with raises(ValueError, "300 of 300", "used to fit"):
+        other.certify_groups(X[:, 0] > 0.5, 1.0, 0.3, 0.1, X, y, of=score)
+    assert report(Scorer(other), X, y).is_broken
+    with raises(ValueError, "rows of D1"):
+        other.recalibrate(*rows(400))
+    # Rows of the old D2 had no part in this calibration or its loss model.
+    X, y = rows(400)
+    old = X[locus.calibration_rows_], y[locus.calibration_rows_]
+    assert other.certify(1.0, 0.3, 0.1, *old, of=score).certificate is not None
+    # By their true values again.
+    again = other.recalibrate(*RECENT)
+    with raises(ValueError, "300 of 300"):
+        again.certify(1.0, 0.3, 0.1, *RECENT)
+
+
+def test_losses_of_rows_that_fit_has_seen_judge_nothing(locus):
+    X, y = rows(400)
+    found = report(Scorer(locus), X, losses=locus.losses(X, y))
+    assert found.is_broken
+    assert "400 of 400" in found.summary["verdict"]["sentence"]
+
+
+def test_costs_are_not_checked_on_rows_of_fit(locus):
+    X, y = rows(400)
+    with raises(ValueError, "400 of 400", "used to fit", "allow_rows_used_in_fit"):
+        locus.route_by_cost(X, 1.0, 1.0, 5.0, X_val=X, y_val=y)
+    with warns(LocusWarning, "400 of 400"):
+        locus.route_by_cost(X, 1.0, 1.0, 5.0, X_val=X, y_val=y, allow_rows_used_in_fit=True)
+    assert locus.route_by_cost(X, 1.0, 1.0, 5.0, X_val=NEW[0], y_val=NEW[1]).exceedance is not None
 
 
 def test_the_new_rows_are_now_those_that_certify(locus):

@@ -289,6 +289,20 @@ def test_a_check_of_what_has_no_exact_test_fails(tmp_path, capsys):
     assert page.exists()
 
 
+def test_a_report_reads_weights_from_a_column(tmp_path, capsys):
+    frame = homes(400).assign(w=lambda f: 1.0 + f["size"])
+    archive = tmp_path / "guard.locus"
+    Scorer(by_hand(frame, Shifted(frame["w"]))).save(archive)
+    test, figures = write(frame.assign(price=1e6), tmp_path / "test.csv"), tmp_path / "figures.json"
+    arguments = ["report", archive, test, "-o", tmp_path / "page.html", "--summary", figures]
+    assert "weights=" in fails(capsys, *arguments)
+    assert "no column v" in fails(capsys, *arguments, "--weights", "v")
+    run(capsys, *arguments, "--weights", "w")
+    (claim,) = json.loads(figures.read_text())["verdict"]["claims"]
+    assert claim["verdict"] == "contradicted"
+    assert "weighted calibration rows" in claim["sentence"]
+
+
 def test_the_verdict_counts_what_has_no_exact_test():
     tested = Claim("coverage", "share", "theorem", 0.1, 0.1, 100, "seen", 0.5, 0.0, alpha=0.1)
     untested = replace(tested, p_value=None, is_testable=False)

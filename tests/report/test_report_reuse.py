@@ -42,12 +42,15 @@ def test_who_insists_gets_a_verdict_that_says_what_it_is_worth(scorer):
     assert {claim["verdict"] for claim in verdict["claims"]} != {"not judged"}
 
 
-def test_losses_without_labels_only_warn(scorer):
+def test_losses_are_known_as_labels_are(scorer):
     X, y = rows()
-    verdict = report(scorer, X, losses=scorer.locus.losses(X, y)).summary["verdict"]
-    assert verdict["rows_of_fit"]["outcome"] == "suspect"
-    assert verdict["kind"] == "warn"
-    assert "probably used to fit" in verdict["sentence"]
+    z = scorer.locus.losses(X, y)
+    verdict = report(scorer, X, losses=z).summary["verdict"]
+    assert verdict["rows_of_fit"]["outcome"] == "used"
+    assert verdict["kind"] == "bad"
+    other = report(scorer, X, losses=z + 1.0).summary["verdict"]
+    assert other["rows_of_fit"]["outcome"] == "suspect"
+    assert "probably used to fit" in other["sentence"]
 
 
 def test_logged_losses_are_labels_where_fit_had_them():

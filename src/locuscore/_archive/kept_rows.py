@@ -85,10 +85,10 @@ def decode_rows(state: Mapping[str, Any], reader: Reader, schema: Schema) -> dic
 def _is_usable(used: Any) -> bool:
     if not isinstance(used, UsedRows):
         return False
-    sets = (used.inputs, used.labelled)
+    sets = (used.inputs, used.labelled, *([] if used.by_loss is None else [used.by_loss]))
     arrays = [part for rows in sets if isinstance(rows, RowSet) for part in vars(rows).values()]
     return (
-        len(arrays) == 4
+        len(arrays) == 2 * len(sets)
         and all(isinstance(part, np.ndarray) and part.dtype == np.uint64 for part in arrays)
         and all(part.ndim == 1 and len(part) > 0 for part in arrays)
         and all(bool(np.all(part[1:] >= part[:-1])) for part in arrays)

@@ -53,20 +53,33 @@ def row_digests(
     `types` are those of X's columns in `fit`, then that of the labels. Without labels the second
     is empty.
     """
+    given = [] if labels is None else [(labels, types[-1])]
+    inputs, *labelled = digests_with(X, given, types[:-1], salt)
+    return inputs, labelled[0] if labelled else _digests(bytearray())
+
+
+def digests_with(
+    X: Rows, given: Sequence[tuple[np.ndarray, str]], types: Sequence[str], salt: bytes
+) -> list[Cells]:
+    """Return a digest of each row of X, and one of each row with each of its labels.
+
+    Labels are given with their type in `fit`; `types` are those of X's columns there.
+    """
     start = blake2b(salt, digest_size=DIGEST_BYTES)
-    inputs, labelled = bytearray(), bytearray()
-    width = 0 if labels is None else math.prod(labels.shape[1:])
-    for part in row_blocks(n_rows(X), floats_per_row(X) + width, MOST_ROWS_AT_ONCE):
-        rows = _rows_of_cells(take_rows(X, part), types[:-1])
-        row_labels = None if labels is None else _label_cells(labels[part], types[-1])
+    inputs, labelled = bytearray(), [bytearray() for _ in given]
+    width = floats_per_row(X) + sum(math.prod(values.shape[1:]) for values, _ in given)
+    for part in row_blocks(n_rows(X), width, MOST_ROWS_AT_ONCE):
+        rows = _rows_of_cells(take_rows(X, part), types)
+        labels = [_label_cells(values[part], name) for values, name in given]
         for i, row in enumerate(rows):
             digest = start.copy()  # salted once
             digest.update(row.data)
             inputs += digest.digest()
-            if row_labels is not None:
-                digest.update(row_labels[i])
-                labelled += digest.digest()
-    return _digests(inputs), _digests(labelled)
+            for j, row_labels in enumerate(labels):
+                both = digest.copy()
+                both.update(row_labels[i])
+                labelled[j] += both.digest()
+    return [_digests(found) for found in (inputs, *labelled)]
 
 
 def _rows_of_cells(X: Rows, types: Sequence[str]) -> Iterable[Cells]:

@@ -17,7 +17,7 @@ from typing import Literal, Self
 import numpy as np
 from scipy.stats import hypergeom
 
-from locuscore._inputs.cells import Cells, row_digests
+from locuscore._inputs.cells import Cells, digests_with, row_digests
 from locuscore._inputs.schema import Schema
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.checks import LocusWarning
@@ -28,6 +28,7 @@ from locuscore._shared.rows import RowKind, kind_of_rows
 Labels = Literal["y", "losses"]
 SMALLEST_P = 1e-6  # below it, rows count as rows of fit
 SALT_BYTES = 16
+LOSS_TYPE = "float64"
 HOW_TO_ALLOW = (
     "To go on with a rule that proves nothing, pass allow_rows_used_in_fit=True "
     "(--allow-rows-used-in-fit)."
@@ -47,6 +48,10 @@ class RowSet:
         """All rows as rows of D1, where there was no D2."""
         return replace(self, model=np.sort(np.concatenate([self.model, self.calibration])))
 
+    def with_calibration(self, digests: Cells, had_d2: bool) -> "RowSet":
+        """The same D1, or all rows as D1 where there was no D2, and other calibration rows."""
+        return replace(self if had_d2 else self.as_model(), calibration=np.sort(digests))
+
     def no_repeats(self) -> "Repeats":
         """Return a count of the rows of a batch found here, before any is seen."""
         first, second = self.model, self.calibration
@@ -57,14 +62,18 @@ class RowSet:
 class UsedRows:
     """Digests of the rows of `fit`: of X alone, and of X with its label.
 
+    If `fit` was given y, `by_loss` are those of X with the loss: rows may come back with losses
+    from a log. It is None if the labels are losses, and in old archives.
+
     The salt differs from fit to fit, so that digests of two archives cannot be compared; it is
     derived from the calibration, so that the same fit gives the same archive.
     """
 
     ARCHIVE = Kept(
         "UsedRows",
-        fields=("inputs", "labelled", "salt"),
+        fields=("inputs", "labelled", "salt", "by_loss"),
         single=("labels", "label_type"),
+        later=("by_loss",),
         holds=(RowSet,),
     )
 
@@ -73,6 +82,7 @@ class UsedRows:
     labels: Labels
     label_type: str
     salt: bytes
+    by_loss: RowSet | None = None
 
     @classmethod
     def of(
@@ -82,6 +92,7 @@ class UsedRows:
         kind: Labels,
         parts: tuple[IntArray, IntArray],
         salt_of: np.ndarray,
+        losses: np.ndarray | None = None,
     ) -> Self | None:
         """Digest the rows of `fit`; `parts` are the positions of D1 and D2.
 
@@ -91,38 +102,65 @@ class UsedRows:
             return None
         salt = blake2b(salt_of.tobytes(), digest_size=SALT_BYTES).digest()
         label_type = str(labels.dtype)
-        types = (*Schema.of(X).types, label_type)
-        inputs, labelled = (
+        given = [(labels, label_type)]
+        if kind == "y" and losses is not None:
+            given.append((losses, LOSS_TYPE))
+        inputs, labelled, *by_loss = (
             RowSet(*(np.sort(found[part]) for part in parts))
-            for found in row_digests(X, labels, types, salt)
+            for found in digests_with(X, given, Schema.of(X).types, salt)
         )
-        return cls(inputs, labelled, kind, label_type, salt)
+        return cls(inputs, labelled, kind, label_type, salt, *by_loss)
 
     def recalibrated(
-        self, X: Rows, labels: np.ndarray, kind: Labels, schema: Schema, *, had_d2: bool
+        self, X: Rows, labels: "RowLabels", schema: Schema, *, had_d2: bool
     ) -> "UsedRows":
         """Digests of the same D1 and of another D2, whose rows must not be clearly those of D1.
 
-        With another kind of label than that of `fit`, the new rows are known by X alone. Without a
-        D2 until now, all rows of `fit` are D1 from here on.
+        If `fit` was given y and the new rows come with losses, all rows are known by their losses
+        from here on; by X alone where an old archive has no digests of losses. Without a D2 until
+        now, all rows of `fit` are D1 from here on.
         """
-        is_alike = kind == self.labels
-        reuse = Reuse(self, schema, kind).add(X, labels)
+        kind, values = labels.as_in(self)
+        reuse = Reuse(self, schema, kind).add(X, values)
         _check_not_of_model(reuse, 0)
-        known = self.inputs, self.labelled
         if not had_d2:
             _check_not_of_model(reuse, 1)
-            known = self.inputs.as_model(), self.labelled.as_model()
-        types = (*schema.types, self.label_type)
-        inputs, labelled = row_digests(X, labels if is_alike else None, types, self.salt)
-        new = replace(known[0], calibration=np.sort(inputs))
-        if not is_alike:
-            return replace(self, inputs=new, labelled=known[1])
-        other = replace(known[1], calibration=np.sort(labelled))
-        return replace(self, inputs=new, labelled=other)
+        given = [(values, self.label_type), (labels.losses, LOSS_TYPE)]
+        found = digests_with(X, given[kind != self.labels :], schema.types, self.salt)
+        inputs = self.inputs.with_calibration(found[0], had_d2)
+        by_loss = None
+        if self.by_loss is not None:
+            by_loss = self.by_loss.with_calibration(found[-1], had_d2)
+        if kind == self.labels:
+            labelled = self.labelled.with_calibration(found[1], had_d2)
+            return replace(self, inputs=inputs, labelled=labelled, by_loss=by_loss)
+        if by_loss is None:
+            known = self.labelled if had_d2 else self.labelled.as_model()
+            return replace(self, inputs=inputs, labelled=known)
+        return UsedRows(inputs, by_loss, "losses", LOSS_TYPE, self.salt)
 
     def __len__(self) -> int:
         return len(self.inputs.model) + len(self.inputs.calibration)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """What rows come with: true values y if they are known, and their losses."""
+
+    y: np.ndarray | None
+    losses: np.ndarray
+
+    def as_in(self, used: UsedRows) -> tuple[Labels, np.ndarray]:
+        """Kind and values of the labels that the rows of `fit` are known by, if there are any."""
+        if self.y is None or used.labels == "losses":
+            return "losses", self.losses
+        return "y", self.y
+
+
+def look_up(used: UsedRows, schema: Schema, X: Rows, labels: RowLabels) -> "Verdict":
+    """Whether these rows were used to fit."""
+    kind, values = labels.as_in(used)
+    return Reuse(used, schema, kind).add(X, values).verdict
 
 
 def _check_not_of_model(reuse: "Reuse", part: int) -> None:
@@ -191,9 +229,11 @@ class Reuse:
 
     def __init__(self, used: UsedRows, schema: Schema, labels: Labels | None) -> None:
         self.used = used
-        self._types = (*schema.types, used.label_type)
+        is_alike = labels == used.labels
+        known = used.labelled if is_alike else used.by_loss if labels == "losses" else None
+        self._types = (*schema.types, used.label_type if is_alike else LOSS_TYPE)
         self.inputs = used.inputs.no_repeats()
-        self.labelled = used.labelled.no_repeats() if labels == used.labels else None
+        self.labelled = None if known is None else known.no_repeats()
 
     def add(self, X: Rows, labels: np.ndarray | None) -> Self:
         """Add rows, with their labels if these are of the kind that `fit` had."""

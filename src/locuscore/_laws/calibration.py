@@ -209,6 +209,11 @@ class BaseCalibration:
         raise TypeError(f"{type(self).__name__} has no use for a function of the rows.")
 
     @property
+    def knows_weights(self) -> bool:
+        """No row has a weight."""
+        return False
+
+    @property
     def no_certificate(self) -> str | None:
         """Why the rows of D2 cannot certify a rule; None if they can."""
         return None

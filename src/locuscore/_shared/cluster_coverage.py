@@ -35,7 +35,7 @@ def cluster_p_values(
     first = int(clusters[0].max()) + 1
     tail, code = np.concatenate(tails), np.concatenate([clusters[0], first + clusters[1]])
     size = np.bincount(code).astype(np.float64)
-    level = _level(tail, np.ones(len(code)) if by_rows else 1.0 / size[code], alpha)
+    level = pooled_level(tail, np.ones(len(code)) if by_rows else 1.0 / size[code], alpha)
     # Rows of laws with atoms tie, and rounding must not decide which side of a tie is missed.
     is_missed = tail < level * (1.0 - ROUNDING)
     if counted is not None:
@@ -66,7 +66,7 @@ def permutation_p_value(others: FloatArray, new: FloatArray, seed: int) -> float
     return (1 + found) / (1 + choices)
 
 
-def _level(tail: FloatArray, weight: FloatArray, alpha: float) -> float:
+def pooled_level(tail: FloatArray, weight: FloatArray, alpha: float) -> float:
     """The largest tail below which at most the share alpha of the weight lies."""
     order = np.argsort(tail, kind="stable")
     below = np.cumsum(weight[order]) - weight[order]

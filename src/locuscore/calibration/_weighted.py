@@ -14,9 +14,10 @@ from locuscore._laws.calibration import (
     check_tails,
     sorted_tails,
 )
-from locuscore._protocols import FloatArray, Part, Rows, RowWeights
+from locuscore._protocols import BoolArray, FloatArray, Part, Rows, RowWeights
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
+from locuscore._shared.weighted_coverage import weighted_p_values
 from locuscore.calibration._density_ratio import DensityRatio
 from locuscore.calibration._weights import MEANING, WeightColumn, check_weights
 
@@ -122,6 +123,21 @@ class WeightedCalibration(BaseCalibration):
     def is_learned(self) -> bool:
         """Whether weights are estimates, so that nothing is certified by them."""
         return isinstance(self.reader, DensityRatio)
+
+    @property
+    def knows_weights(self) -> bool:
+        """Whether weights are not learned, so that new rows can be compared with D2 exactly."""
+        return not self.is_learned
+
+    def judge_weights(
+        self, alpha: float, tails: FloatArray, weights: FloatArray, counted: BoolArray
+    ) -> tuple[float, float]:
+        """P-value of the promise at alpha, and that of twice as many rows above their bound.
+
+        `tails` and `weights` are those of new rows, of which only those `counted` are above. See
+        `weighted_p_values`.
+        """
+        return weighted_p_values((self.tails, tails), (self.weights, weights), alpha, counted)
 
     @property
     def effective_size(self) -> float:

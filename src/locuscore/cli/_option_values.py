@@ -120,11 +120,12 @@ class ArchiveOptions(PredictorOptions):
             allow_another_predictor=self.allow_another_predictor,
         )
 
-    def load(self, path: Path, loss: str | None = None) -> Scorer:
-        """Read an archive."""
+    def load(self, path: Path, loss: str | None = None, given: Sequence[str] = ()) -> Scorer:
+        """Read an archive; `given` names what is passed with rows, ``groups`` or ``weights``."""
         check_file(path)
         scorer = self.loader()(path, loss=chosen_loss(loss), key=self.key)
-        scorer.check_rows_are_enough()
+        if not set(scorer.asks) <= set(given):
+            scorer.check_rows_are_enough()
         return scorer
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import typer
@@ -26,6 +26,15 @@ UNTESTED = "not tested"  # the verdict on a claim, as the summary has it
 Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
 Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
 Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
+Weights = Annotated[
+    str | None,
+    option(
+        "--weights",
+        "COLUMN",
+        "Weights of these rows, if fit was given them as an array.",
+        options.CALIBRATION,
+    ),
+]
 Title = Annotated[str, option("--title", "TEXT", "Title.")]
 Unit = Annotated[
     str, option("--unit", "TEXT", "What losses are measured in, such as dollars; as in fit.")
@@ -53,6 +62,7 @@ def report(
     losses: Losses = None,
     groups: Groups = None,
     clusters: options.ClustersAgain = None,
+    weights: Weights = None,
     title: Title = "Locus report",
     unit: Unit = "",
     reading: ArchiveOptions,
@@ -74,9 +84,11 @@ def report(
     check_output(output, *inputs)
     if summary is not None:
         check_output(summary, output, *inputs)
-    scorer = reading.load(archive, loss)
+    beside = Beside(groups, clusters, weights)
+    given = [name for name, column in beside._asdict().items() if column is not None]
+    scorer = reading.load(archive, loss, given)
     label = known_target(scorer, target) if losses is None else losses
-    rows = LabelledRows.open(scorer, data, label, losses is not None, groups, clusters)
+    rows = LabelledRows.open(scorer, data, label, losses is not None, beside)
     started = time.perf_counter()
     with terminal.working("sampling"):
         pilot = rows.pilot(seed)
@@ -114,6 +126,19 @@ def report(
         raise typer.Exit(BROKEN)
 
 
+class Beside(NamedTuple):
+    """Columns of groups, clusters and weights, which need not be features."""
+
+    groups: str | None
+    clusters: str | None
+    weights: str | None
+
+    @property
+    def named(self) -> list[str]:
+        """Those that are given."""
+        return [name for name in self if name is not None]
+
+
 @dataclass(frozen=True)
 class LabelledRows:
     """A file of rows with a target or losses, read as often as one likes."""
@@ -123,36 +148,30 @@ class LabelledRows:
     features: list[str]
     label: str
     is_loss: bool
-    groups: str | None
-    clusters: str | None
+    beside: Beside
 
     @classmethod
     def open(
-        cls,
-        scorer: Scorer,
-        path: Path,
-        label: str,
-        is_loss: bool,
-        groups: str | None,
-        clusters: str | None,
+        cls, scorer: Scorer, path: Path, label: str, is_loss: bool, beside: Beside
     ) -> "LabelledRows":
         """Find the columns."""
         types = csv_types(scorer)
         if types is not None:
             is_number = is_loss or scorer.locus.loss_.reads == "numbers"
             types = {**types, label: pa.float64() if is_number else None}
+            if beside.weights is not None:
+                types.setdefault(beside.weights, pa.float64())
         source = open_table(path, types)
-        labels = [name for name in (label, groups, clusters) if name is not None]
+        labels = [label, *beside.named]
         missing_columns(path, labels, source.names)
         others = set(labels) if scorer.schema.kind == "array" else {label}
         features = feature_columns(scorer, path, [n for n in source.names if n not in others])
-        return cls(path, source, features, label, is_loss, groups, clusters)
+        return cls(path, source, features, label, is_loss, beside)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        labels = [name for name in (self.groups, self.clusters) if name is not None]
-        return list(dict.fromkeys([*self.features, self.label, *labels]))
+        return list(dict.fromkeys([*self.features, self.label, *self.beside.named]))
 
     def pilot(self, seed: int) -> Batch:
         """A uniform sample of the whole file."""
@@ -169,12 +188,12 @@ class LabelledRows:
 
     def _batch(self, table: Any) -> Batch:
         check_target(table.column(self.label), self.label)
-        values, groups, clusters = (
+        values, *beside = (
             None if name is None else table.column(name).to_pandas().to_numpy()
-            for name in (self.label, self.groups, self.clusters)
+            for name in (self.label, *self.beside)
         )
         y, losses = (None, values) if self.is_loss else (values, None)
-        return Batch(table.select(self.features), y, losses, groups, clusters)
+        return Batch(table.select(self.features), y, losses, *beside)
 
 
 def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:

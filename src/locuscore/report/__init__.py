@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
-from locuscore._shared.frames import as_batch, column, n_rows, take_rows
+from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
 from locuscore._shared.targets import as_targets
@@ -31,13 +31,14 @@ PILOT_ROWS = 2_000
 
 
 class Batch(NamedTuple):
-    """Labelled rows of a stream: true values y or losses, labels of groups and clusters if any."""
+    """Labelled rows of a stream: true values y or losses; groups, clusters and weights if any."""
 
     X: Any
     y: ArrayLike | None = None
     losses: ArrayLike | None = None
     groups: ArrayLike | None = None
     clusters: ArrayLike | None = None
+    weights: ArrayLike | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,7 @@ def report(
     losses: ArrayLike | None = None,
     groups: ArrayLike | str | None = None,
     clusters: ArrayLike | str | None = None,
+    weights: ArrayLike | str | None = None,
     title: str = "Locus report",
     unit: str = "",
     archive: str = "guard.locus",
@@ -118,6 +120,9 @@ def report(
     clusters
         One label per row, or the name of a column of X, for a scorer that was fitted with clusters:
         its claims are tested by whole clusters, which must not be those of `fit`.
+    weights
+        One number per row, or the name of a column of X, for a scorer whose weights were given to
+        `calibration.Shifted` as an array. The rows must come from the mix that the weights are for.
     title
         Title of the page.
     unit
@@ -155,7 +160,9 @@ def report(
         name = str(getattr(groups, "name", None) or name)
     if isinstance(clusters, str):
         clusters = column(rows, clusters)
-    batch = _in_order(Batch(rows, y, losses, groups, clusters))
+    if isinstance(weights, str):
+        weights = column(rows, weights)
+    batch = _in_order(Batch(rows, y, losses, groups, clusters, weights))
     return report_batches(
         scorer,
         [batch],
@@ -240,7 +247,8 @@ def _taken(batch: Batch, rows: Any) -> Batch:
     labels, n = None, n_rows(X)
     if batch.groups is not None:  # of any type, so no array of one type
         labels = np.fromiter(read_labels(batch.groups, n), dtype=object, count=n)[rows]
-    return Batch(take_rows(X, rows), y, losses, labels)
+    weights = None if batch.weights is None else as_array(batch.weights)[rows]
+    return Batch(take_rows(X, rows), y, losses, labels, None, weights)
 
 
 def _write(path: str | Path, text: str) -> None:

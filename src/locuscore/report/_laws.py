@@ -54,11 +54,17 @@ class Laws:
         self.is_explored_alone = len(alphas) == len(ALPHAS)
 
     def blocks(
-        self, X: Rows, y: ArrayLike | None, losses: ArrayLike | None, groups: Any = None
+        self,
+        X: Rows,
+        y: ArrayLike | None,
+        losses: ArrayLike | None,
+        groups: Any = None,
+        weights: Any = None,
     ) -> Iterator[Block]:
         """Go through a batch; g is asked once per row.
 
-        `groups` has one label per row, for a calibration or a rule that asks for them.
+        `groups` has one label per row, for a calibration or a rule that asks for them, and
+        `weights` one number per row, for a calibration that does.
         """
         locus, n = self.scorer.locus, n_rows(X)
         if y is not None and losses is not None:
@@ -68,7 +74,7 @@ class Laws:
         rule = self.scorer.rule
         found = None if rule is None else rule.labels(X, groups)
         labels = None if found is None else read_labels(found, n)
-        given = Given(groups if locus.calibration_.asks == "groups" else None)
+        given = Given(groups if locus.calibration_.asks == "groups" else None, weights)
         for block in locus.blocks(X, given):
             rows = slice(block.start, block.start + len(block))
             z = block.losses(targets[rows]) if known is None else locus.support_.check(known[rows])

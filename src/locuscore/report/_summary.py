@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore import FlagRule, GroupRule, Reuse, Scorer
-from locuscore._protocols import Rows
+from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.frames import as_array, as_batch, n_rows
 from locuscore._shared.json_values import to_json
 from locuscore._shared.labels import read_labels
@@ -30,6 +30,7 @@ from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Extremes
 from locuscore.report._rule_groups import RuleGroupCounts
 from locuscore.report._verdict import Accepted, coverage_claim, judge, rule_claim
+from locuscore.report._weights import WeightCounts
 
 FORMAT = 1
 NO_ROWS = "a report needs at least one labelled row; got none."
@@ -70,6 +71,8 @@ class Summary:
         self.clusters: ClusterCounts | None = None
         is_by_entry = scorer.locus.calibration_.n_entries is not None
         self.entries = EntryCounts(scorer, self.grid.tau) if is_by_entry else None
+        is_weighted = scorer.locus.calibration_.knows_weights
+        self.weights = WeightCounts(scorer, self.grid.tau, rows_seed) if is_weighted else None
         self.sample = column_sample(SAMPLE_ROWS, rows_seed)
         self._curve_seed = curve_seed
         self.curve_sample: Reservoir[Columns] | None = None
@@ -89,28 +92,31 @@ class Summary:
         losses: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         """See a batch of labelled rows, possibly empty."""
         rows = self.scorer.schema.conform(as_batch(X)[0])
         labels = self._labels(groups, n_rows(rows))
         whole = self._cluster_labels(clusters, n_rows(rows))
-        for block in self.laws.blocks(rows, y, losses, groups):
+        realised = []
+        for block in self.laws.blocks(rows, y, losses, groups, weights):
+            realised.append(block.losses)
             if len(block):
                 at = slice(block.source.start, block.source.start + len(block))
                 self._add(block, None if labels is None else labels[at])
                 if self.clusters is not None and whole is not None:
                     self.clusters.add(whole[at], block)
-        self._look_up(rows, y, losses)
+        self._look_up(rows, y, realised)
 
-    def _look_up(self, rows: Rows, y: ArrayLike | None, losses: ArrayLike | None) -> None:
-        """Count the rows that `fit` has seen."""
+    def _look_up(self, rows: Rows, y: ArrayLike | None, losses: list[FloatArray]) -> None:
+        """Count the rows that `fit` has seen; `losses` are those of each block."""
         used = self.scorer.locus.used_rows_
-        if used is None:
+        if used is None or not losses:
             return
+        by_y = y if used.labels == "y" else None
         if self.reuse is None:
-            self.reuse = Reuse(used, self.scorer.schema, "losses" if y is None else "y")
-        labels = losses if y is None else y
-        self.reuse.add(rows, None if labels is None else as_targets(labels))
+            self.reuse = Reuse(used, self.scorer.schema, "losses" if by_y is None else "y")
+        self.reuse.add(rows, np.concatenate(losses) if by_y is None else as_targets(by_y))
 
     def _add(self, block: Block, labels: list[Any] | None) -> None:
         z, bound = block.losses, block.bounds[:, 0]
@@ -120,8 +126,9 @@ class Summary:
             if self.rule_groups is not None and block.labels is not None:
                 self.rule_groups.add(block.labels, block.accepted, z)
         self.covered += np.sum(z[:, None] <= block.bounds, axis=0)
-        if self.entries is not None:
-            self.entries.add(block)
+        for counts in (self.entries, self.weights):
+            if counts is not None:
+                counts.add(block)
         self.n_infinite += int(np.sum(np.isinf(bound)))
         self.loss_sum += float(z.sum())
         # The margin for rounding may put a tail below where the law has no atom.
@@ -199,7 +206,7 @@ class Summary:
         else:
             of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
         claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
-        whole = self.clusters or self.entries
+        whole = self.clusters or self.entries or self.weights
         if whole is not None:
             if isinstance(rule, FlagRule):
                 of_rule = [whole.of_rule(claim, rule) for claim in of_rule]
@@ -210,8 +217,9 @@ class Summary:
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
         for X, y, losses, *more in pilot:
-            rows, groups = self.scorer.schema.conform(as_batch(X)[0]), more[0] if more else None
-            found += list(laws.blocks(rows, y, losses, groups))
+            rows = self.scorer.schema.conform(as_batch(X)[0])
+            groups, _, weights = [*more, None, None, None][:3]
+            found += list(laws.blocks(rows, y, losses, groups, weights))
         z = np.concatenate([block.losses for block in found] or [np.empty(0)])
         if not len(z):
             raise ValueError(NO_ROWS)

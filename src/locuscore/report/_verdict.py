@@ -129,8 +129,7 @@ def coverage_claim(calibration: Calibration, alpha: float, n: int, covered: int)
     p_values = _calibrated(calibration, alpha, n, above)
     trouble = calibration.too_few(alpha)
     is_testable = calibration.has_law
-    untested = "" if is_testable else "There is no exact test of this number."
-    more = trouble or _by_clusters(calibration) or untested
+    more = trouble or _by_clusters(calibration) or _untested(calibration)
     standing = "theorem" if promised < 1 else "heuristic"
     return Claim(
         "coverage", about, standing, promised, above / n, n, seen, *p_values, alpha, more,
@@ -298,6 +297,12 @@ def _aim(calibration: Calibration, promised: float) -> str:
         return "no share is promised"
     more = f", and {calibration.plus}," if calibration.plus else ""
     return f"at most {percent(promised)}{more} is promised"
+
+
+def _untested(calibration: Calibration) -> str:
+    """That the number of rows above their bound has no exact test, and why if that is known."""
+    why = f", because {calibration.plus} is not known" if calibration.plus else ""
+    return "" if calibration.has_law else f"There is no exact test of this number{why}."
 
 
 def _by_clusters(calibration: Calibration) -> str:
