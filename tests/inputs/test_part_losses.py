@@ -102,7 +102,8 @@ def test_cost_per_unit_equals_a_loop(over, under, rng):
 def test_of_two_errors_of_one_size_the_dearer_side_has_the_higher_bound(rng):
     X = rng.uniform(size=(600, 1))
     y = np.where(X[:, 0] < 0.5, -1.0, 1.0) * rng.uniform(1, 2, size=600)
-    locus = Locus(lambda X: np.zeros(len(X)), loss=cost_per_unit(1, 10), random_state=0).fit(X, y)
+    settings = {"signals": "x", "engine": Forest(n_trees=20)}
+    locus = fitted(cost_per_unit(1, 10), lambda X: np.zeros(len(X)), X, y, **settings)
     too_high, too_low = locus.loss_bound([[0.2], [0.8]], alpha=0.1)
     assert 1 < too_high < 3
     assert 10 < too_low < 30
@@ -182,7 +183,7 @@ def test_masks_go_through_fit_bound_rule_and_scorer(rng, tmp_path):
     def segment(X):
         return X.reshape(-1, 6, 6) > 0.5
 
-    locus = Locus(segment, loss="iou", random_state=0).fit(X, y)
+    locus = fitted("iou", segment, X, y, signals="predictor", engine=Forest(n_trees=20))
     assert_close(locus.losses(X, y), value("iou", y, segment(X)))
     assert 0 < locus.loss_bound(X, alpha=0.2).max() <= 1
     scorer = Scorer(locus, locus.tau_rule(0.6, 0.2))
@@ -274,7 +275,8 @@ def test_documents_go_through_fit_bound_and_a_certificate(kind, rng, tmp_path):
         return [table[tuple(row)] for row in X.tolist()]
 
     loss = "f1" if kind == "sets" else "edit"
-    locus = Locus(g, loss=loss, signals=["x", "opinion"], random_state=0).fit(X, y)
+    signals = ["x", "opinion"] if kind == "sets" else "x"
+    locus = fitted(loss, g, X, y, signals=signals, engine=Forest(n_trees=20))
     assert_close(locus.losses(X, y), value(loss, objects(y), objects(answers)))
     easy, hard = locus.loss_bound([X[X[:, 1] - X[:, 0] > 0.5][0], X[X[:, 0] - X[:, 1] > 0.5][0]])
     assert easy < hard
@@ -359,7 +361,7 @@ def test_queries_go_through_fit_and_bound(rng):
     X = rng.uniform(size=(200, 4))
     gain = (X + rng.normal(size=X.shape) > 0.8).astype(int)
     for loss in ("ndcg", "inversions"):
-        locus = fitted(loss, lambda X: X, X, gain)
+        locus = fitted(loss, lambda X: X, X, gain, signals="x")
         assert (
             0 <= locus.loss_bound(X, alpha=0.2).min() <= locus.loss_bound(X, alpha=0.1).max() <= 1
         )
