@@ -173,7 +173,7 @@ class RowColumns:
             n = self.locus.n_outputs_
             shape = 0 if n < 2 else (0, n)
             known = np.empty(shape, dtype=None if classes is None else np.asarray(classes).dtype)
-        if classes is None and known.dtype.kind in "biuf":
+        if classes is None and known.dtype.kind in "biuf" and known.ndim <= 2:
             known = known.astype(np.float64)
         if known.ndim != 2:
             return {"prediction": known}

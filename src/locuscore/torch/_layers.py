@@ -1,5 +1,6 @@
 """The activations of a named layer, as signals."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,8 @@ class HiddenLayer:
                 f"the layer {self.name!r} gave {shape} for {n} rows; activations must have one row "
                 "for each. Name another layer."
             )
-        return as_numpy(value).reshape(n, -1 if n else int(np.prod(value.shape[1:]))).astype(float)
+        flat = as_numpy(value).reshape(n, math.prod(value.shape[1:]))
+        return flat.astype(np.float64)
 
 
 def hidden_layer(predictor: TorchPredictor, name: str) -> HiddenLayer:

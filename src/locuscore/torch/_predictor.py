@@ -1,5 +1,6 @@
 """TorchPredictor: a module, or an ensemble of them, as a predictor of rows."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, get_args
@@ -147,7 +148,7 @@ class TorchPredictor:
         return (mean if is_prediction else None), spread
 
     def _mean_and_spread(self, answers: list[np.ndarray]) -> tuple[FloatArray, FloatArray]:
-        flat = np.stack([part.reshape(len(part), -1) for part in answers]).astype(np.float64)
+        flat = np.stack([_flat(part) for part in answers]).astype(np.float64)
         # Differences to one member: exactly zero where the members agree.
         spread = (flat - flat[0]).std(axis=0)
         if self.kind == "mask":
@@ -189,7 +190,7 @@ class TorchPredictor:
             )
         values = as_numpy(output)
         self._check_shape(values, batch.n)
-        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        bad = np.flatnonzero(~np.isfinite(_flat(values)).all(axis=1))
         if len(bad):
             raise BadRowsError(
                 f"the module {type(module).__name__} returned NaN or infinity for {len(bad)} rows "
@@ -278,6 +279,10 @@ def _checked_classes(classes: Sequence[Any], is_class: bool) -> np.ndarray:
             f"'probabilities'; got {classes!r:.100}."
         )
     return names
+
+
+def _flat(values: np.ndarray) -> np.ndarray:
+    return values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:
