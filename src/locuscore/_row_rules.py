@@ -231,9 +231,10 @@ class RowRules(RowScores):
                 )
             model, z = self.loss_model_, self.calibration_losses_
             values = chosen.before_calibration(model, self.calibration_signals_)
-            known = chosen.before_calibration(model, self.reference_signals_)
             options: dict[str, Any] = {"of": chosen, "pool": pool, "by": column_of}
-            options["reference"] = known if ties_heavily(known) else None
+            if hasattr(self, "reference_signals_"):  # a loaded Locus has none
+                known = chosen.before_calibration(model, self.reference_signals_)
+                options["reference"] = known if ties_heavily(known) else None
             labels = self._calibration_labels(by)
             return certify_groups(values, z, labels, tau, eta, delta, **options)
         if chosen.alpha is not None:

@@ -46,6 +46,7 @@ from locuscore.report._verdict import (
     coverage_claim,
     judge,
     rule_claim,
+    untested_in_clusters,
 )
 
 FORMAT = 1
@@ -215,6 +216,8 @@ class Summary:
             of_rule = self.rule_groups.claims()
         else:
             of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
+        if calibration.n_clusters is not None:
+            of_rule = [untested_in_clusters(claim) for claim in of_rule]
         claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
         whole = self.clusters or self.entries
         if whole is not None:
@@ -261,6 +264,8 @@ class Summary:
                 by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
                 is_broken = verdict["claims"][0]["verdict"] == CONTRADICTED
                 broken = contradicted_thresholds(*by_score, grid.passed, proven.eta, is_broken)
+                if self.scorer.locus.calibration_.n_clusters is not None:  # rows are no draws
+                    broken &= False
                 shown = {"tau": proven.tau, "eta": proven.eta, "delta": proven.delta}
                 shown |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
             threshold = {
