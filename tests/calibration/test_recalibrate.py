@@ -13,13 +13,16 @@ from helpers import assert_close, raises, warns
 from locuscore import (
     ArchiveError,
     FlagRule,
+    Locus,
     LocusWarning,
     Score,
     Scorer,
     certify_threshold,
+    prediction_column,
     tau_rule,
 )
 from locuscore._laws.calibration import MarginalCalibration
+from locuscore.calibration import CrossFit
 from locuscore.calibration._fading import FadingCalibration
 from locuscore.engines import Scale
 from locuscore.report import report
@@ -340,3 +343,19 @@ def test_forged_fading_is_refused(path, part, value):
 
     with pytest.raises(ArchiveError):
         Scorer.load(forged(path, path, change))
+
+
+@pytest.mark.extra
+def test_a_loaded_locus_certifies_groups_and_fades_after_folds(tmp_path):
+    X, y = rows(200)
+    X[:, 2] = X[:, 2] > 0.5
+    settings = {"engine": Scale(), "signals": ["x", "predictor"], "random_state": 0}
+    first = Locus(prediction_column(0), calibration=CrossFit(2), **settings).fit(X[:90], y[:90])
+    Scorer(first).save(tmp_path / "x.locus")
+    loaded = Scorer.load(tmp_path / "x.locus").locus.recalibrate(X[90:], y[90:])
+    rule = loaded.certify_groups(2, 0.5, 0.4, 0.2)
+    assert set(rule) == {0.0, 1.0}
+    assert not rule.accepts_nothing
+    scorer = Scorer(loaded.recalibrate(X[90:], y[90:], half_life=50), alphas=ALPHAS)
+    scorer.save(tmp_path / "x.locus")
+    assert_same_scores(scorer, Scorer.load(tmp_path / "x.locus"), X)

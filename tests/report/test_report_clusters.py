@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_close, raises
-from locuscore import Locus, Scorer
+from locuscore import Locus, Score, Scorer, certify_groups, certify_threshold, tune_threshold
 from locuscore.calibration import ClusterRows
 from locuscore.engines import Forest
 from locuscore.metrics import cluster_coverage_p_value
@@ -92,6 +92,25 @@ def test_without_clusters_nothing_is_tested(locus):
         for claim in claims(report(Scorer(locus, rule), X, y)):
             assert claim["p_value"] is None
             assert "clusters=" in claim["sentence"]
+
+
+def test_rules_that_take_rows_as_independent_are_not_tested(locus):
+    # One cluster in five is bad as a whole, and that often is allowed: rows by rows it looks worse.
+    X, y, label = labelled(np.random.default_rng(6), 40, first=1000)
+    score, losses = locus.scores(X, Score.tail(1.0)), locus.losses(X, y)
+    tuned = tune_threshold(score, losses, 1.0, 0.05, of=Score.tail(1.0), min_acceptance=0.5)
+    by_rows = certify_threshold(score, losses, 1.0, 0.9, 0.5, of=Score.tail(1.0))
+    groups = certify_groups(score, losses, X[:, 0] < 0.5, 1.0, 0.9, 0.5, of=Score.tail(1.0))
+    for rule, told in ((tuned, None), (by_rows, None), (groups, X[:, 0] < 0.5)):
+        assert not rule.accepts_nothing
+        found = report(Scorer(locus, rule), X, y, clusters=label, groups=told)
+        own = [claim for claim in claims(found) if claim["kind"] == "conditional"]
+        assert own
+        for claim in own:
+            assert claim["p_value"] is None
+            assert claim["verdict"] == "not tested"
+            assert "clusters" in claim["sentence"]
+        assert claims(found)[-1]["p_value"] is not None  # coverage is tested by clusters
 
 
 def test_batches_change_nothing(locus):

@@ -34,10 +34,9 @@ class ClusterCounts:
         if any(map(is_missing, labels)):
             raise ValueError("clusters has missing labels; remove those rows, or name them.")
         codes = [self.place.setdefault(label, len(self.place)) for label in labels]
-        rule, score = self.scorer.rule, block.score
-        accepted = np.zeros(len(block), dtype=bool)
-        if rule is not None and score is not None:
-            accepted = rule.accepts(score, rule.score)
+        accepted = (
+            block.accepted if block.accepted is not None else np.zeros(len(block), dtype=bool)
+        )
         row = np.array(codes, dtype=np.int32), block.at_least, accepted, block.losses > self.tau
         self.rows.append(row)
 

@@ -23,6 +23,8 @@ def explorer(
             by_score = counts.accepted_by_score, counts.bad_by_score[grid.tau_start]
             is_broken = verdict["claims"][0]["verdict"] == CONTRADICTED
             broken = contradicted_thresholds(*by_score, grid.passed, proven.eta, is_broken)
+            if scorer.locus.calibration_.n_clusters is not None:  # rows are no draws
+                broken &= False
             shown = {"tau": proven.tau, "eta": proven.eta, "delta": proven.delta}
             shown |= {"passed": grid.passed.tolist(), "contradicted": broken.tolist()}
         threshold = {

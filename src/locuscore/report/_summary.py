@@ -29,7 +29,13 @@ from locuscore.report._laws import Block, Laws, spread_column
 from locuscore.report._reuse import with_reuse
 from locuscore.report._rows import Extremes
 from locuscore.report._rule_groups import RuleGroupCounts
-from locuscore.report._verdict import Accepted, coverage_claim, judge, rule_claim
+from locuscore.report._verdict import (
+    Accepted,
+    coverage_claim,
+    judge,
+    rule_claim,
+    untested_in_clusters,
+)
 from locuscore.report._weights import WeightCounts
 
 FORMAT = 1
@@ -205,6 +211,8 @@ class Summary:
             of_rule = self.rule_groups.claims()
         else:
             of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
+        if calibration.n_clusters is not None:
+            of_rule = [untested_in_clusters(claim) for claim in of_rule]
         claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
         whole = self.clusters or self.entries or self.weights
         if whole is not None:

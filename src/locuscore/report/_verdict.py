@@ -8,7 +8,7 @@ the verdict in at most one case in twenty, however many claims there are.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -164,6 +164,19 @@ def rule_claim(  # noqa: PLR0911 - one for each kind of claim
         case MeanLossCertificate() as certificate:
             return _mean_loss(rule, accepted, certificate)
     return None
+
+
+def untested_in_clusters(claim: Claim | None) -> Claim | None:
+    """A claim that was tested as if rows were independent, where they come in clusters."""
+    if claim is None or claim.p_value is None:
+        return claim
+    return replace(
+        claim,
+        p_value=None,
+        p_doubled=1.0,
+        is_testable=False,
+        more="Rows come in clusters and the rule takes them as independent, so it has no test.",
+    )
 
 
 def judge(claims: Sequence[Claim], notes: Sequence[str] = ()) -> dict[str, Any]:
