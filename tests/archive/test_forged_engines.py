@@ -79,6 +79,30 @@ def many_masks(locus, array):
     locus["engine_"]["state"]["masks_"] = array(np.ones((80_000, 4), dtype=np.int8))
 
 
+def flows_of_many_members(locus, array):
+    weights = locus["engine_"]["state"]["network_"]["state"]["weights"]
+    weights[0] = array(np.zeros((10**5, 3, 3), dtype=np.int8))
+
+
+def a_flow_of_many_members(locus, array):
+    sizes = [(4, 3), (1, 3), (3, 3), (1, 3), (3, 10), (1, 10)]
+    locus["engine_"]["state"]["network_"]["state"]["weights"] = [
+        array(np.zeros((2**18, *size), dtype=np.int8)) for size in sizes
+    ]
+
+
+def points_of_one_process(locus, array):
+    locus["engine_"]["state"]["processes_"]["state"]["points"] = array(np.zeros((1, 5, 4)))
+
+
+def heights_in_a_column(locus, array):
+    locus["engine_"]["state"]["processes_"]["state"]["height"] = array(np.ones((2, 9)))
+
+
+def many_quantiles(locus, array):
+    locus["engine_"]["state"]["quantiles_"] = array(np.zeros((10**5, 2), dtype=np.int8))
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -87,6 +111,12 @@ def many_masks(locus, array):
         ("MDN", centres_in_a_column, "MDN was fitted on 9 signals"),
         ("MDN", biases_in_a_column, "number of biases"),
         ("MDN", many_masks, "more than fit into memory"),
+        ("Flow", centres_in_a_column, "Flow was fitted on 9 signals"),
+        ("Flow", flows_of_many_members, "do not fit together"),
+        ("Flow", a_flow_of_many_members, "more than fit into memory"),
+        ("VariationalGP", points_of_one_process, "inducing points"),
+        ("VariationalGP", heights_in_a_column, "do not fit together"),
+        ("VariationalGP", many_quantiles, "at most 65536"),
     ],
 )
 def test_parts_that_multiply_are_refused_before_a_row_is_scored(
