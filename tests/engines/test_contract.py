@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from locuscore.draws import NormalDraws, RankedDraws, StepDraws
-from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.engines import Bagged, FlexCode, Forest, Gaussian, QuantileGrid, Scale
 from locuscore.testing._contracts import check_engine
 
 
@@ -27,6 +27,7 @@ ENGINES = {
     "Gaussian": Gaussian(boosted(), boosted()),
     "QuantileGrid": QuantileGrid((0.2, 0.5, 0.8, 0.95), boosted(loss="quantile", quantile=0.5)),
     "Bagged": Bagged(small_scale(), n_draws=3),
+    "FlexCode": FlexCode(LinearRegression(), n_basis=4, cv=2),
     "Gaussian, linear": Gaussian(LinearRegression(), LinearRegression()),
 }
 

@@ -5,7 +5,8 @@ from sklearn.exceptions import NotFittedError
 
 import reference
 from helpers import assert_close, raises
-from locuscore import KNNGamma
+from locuscore import KNNGamma, Locus
+from locuscore.engines import Forest
 
 PAPER = {
     "gamma_min": 0.15,
@@ -17,7 +18,7 @@ PAPER = {
 
 
 def test_defaults_are_the_papers():
-    assert KNNGamma().get_params() == {"k": 50, **PAPER}
+    assert KNNGamma().get_params() == {"k": 50, "phi": "signals", **PAPER}
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,84 @@ def test_one_row_is_refused_and_fit_comes_first():
         KNNGamma().fit(np.zeros((1, 2)))
     with pytest.raises(NotFittedError):
         clone(KNNGamma()).predict(np.zeros((1, 2)))
+
+
+def squares(X):
+    return X[:, :2] ** 2
+
+
+def fitted(rng, phi, engine=None, **settings):
+    X = rng.uniform(size=(120, 3))
+    y = X[:, 0] + X[:, 1] * rng.normal(size=120)
+    engine = Forest(n_trees=10, min_samples_leaf=10) if engine is None else engine
+    settings = {"signals": ["all", squares]} | settings
+    gamma = KNNGamma(k=5, phi=phi)
+    locus = Locus(lambda X: X[:, 0], engine=engine, gamma=gamma, random_state=0, **settings)
+    return locus.fit(X, y), X
+
+
+@pytest.mark.parametrize(
+    ("phi", "columns"),
+    [
+        ("signals", slice(None)),
+        ("x", slice(0, 3)),
+        ("predictor", slice(3, 4)),
+        ("functions", slice(4, 6)),
+    ],
+)
+def test_phi_is_a_part_of_the_signals(phi, columns, rng):
+    locus, X = fitted(rng, phi)
+    S = locus.row_signals(X)
+    assert locus.fit_signals_.shape[1] > 6  # a second opinion comes last
+    plain = KNNGamma(k=5).fit(locus.fit_signals_[:, columns])
+    assert_close(locus.gamma_.predict(S), plain.predict(S[:, columns]), rtol=1e-12)
+
+
+class Embedded(Forest):
+    """A forest with an embedding: the first signal, in another unit."""
+
+    def embed(self, S):
+        return 7.0 * S[:, :1]
+
+
+def test_phi_is_the_embedding_of_the_engine(rng):
+    locus, X = fitted(rng, "engine", Embedded(n_trees=10, min_samples_leaf=10), signals="x")
+    S = locus.row_signals(X)
+    plain = KNNGamma(k=5).fit(locus.fit_signals_[:, :1])
+    assert_close(locus.loss_model_.dist(S).gamma, plain.predict(S[:, :1]), rtol=1e-9)
+
+
+def test_an_embedding_that_is_none_is_refused(rng):
+    class Sums(Forest):
+        def embed(self, S):
+            return S.sum(axis=1)
+
+    with raises(ValueError, "embed of Sums", "(90, d)", "(90,)"):
+        fitted(rng, "engine", Sums(n_trees=10), calibration_size=30)
+    with raises(ValueError, "Forest has none", "MDN", "phi='x'"):
+        fitted(rng, "engine")
+
+
+@pytest.mark.parametrize("phi", ["hidden", squares, None])
+def test_an_unknown_phi_is_refused_before_anything_is_learned(phi, rng):
+    class NeverFitted(Forest):
+        def fit(self, S, z):
+            raise AssertionError
+
+    with raises(ValueError, "'functions'", "'engine'", repr(phi)):
+        fitted(rng, phi, NeverFitted())
+    with raises(ValueError, "'functions'"):
+        KNNGamma(phi=phi).fit(np.zeros((5, 1)))
+
+
+@pytest.mark.parametrize(("phi", "signals"), [("functions", "all"), ("x", "predictor")])
+def test_a_part_that_is_not_there_is_named(phi, signals, rng):
+    with raises(ValueError, repr(phi), "which are"):
+        fitted(rng, phi, signals=signals)
+
+
+def test_forged_columns_are_refused(rng):
+    gamma = KNNGamma(k=5).fit(rng.normal(size=(9, 2)))
+    gamma.end_ = "a"
+    with raises(ValueError, "columns"):
+        gamma.predict(np.zeros((1, 2)))

@@ -9,6 +9,7 @@ from locuscore._shared.optional import require
 
 MISSING = {
     "BART": "bart",
+    "BayesianMDN": "mdn",
     "Flow": "flow",
     "FromSkpro": "skpro",
     "MDN": "mdn",

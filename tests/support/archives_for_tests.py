@@ -6,6 +6,7 @@ import json
 import zipfile
 
 import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from helpers import raises
@@ -14,7 +15,16 @@ from locuscore._archive.container import array_bytes
 from locuscore._archive.skops_models import skops_bytes
 from locuscore._shared.boosting import BoostedTrees
 from locuscore.calibration import CrossFit
-from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.engines import (
+    Auto,
+    Bagged,
+    Ensemble,
+    FlexCode,
+    Forest,
+    Gaussian,
+    QuantileGrid,
+    Scale,
+)
 
 FEW = BoostedTrees(max_iter=3)
 BAGGED = Bagged(Scale(FEW), n_draws=2)
@@ -25,12 +35,14 @@ SEVERAL_DRAWS = {
     "Auto": lambda: Auto([Forest(n_trees=3), Ensemble([Forest(n_trees=2), BAGGED])], cv=2),
     "BART": lambda: engines.BART(n_draws=4, n_trees=3, n_burn=0, thin=1, transform="log"),
     "MDN": lambda: engines.MDN(n_draws=4, n_hidden=4, max_epochs=2, transform="sqrt"),
+    "BayesianMDN": lambda: engines.BayesianMDN(n_draws=3, n_hidden=3, max_epochs=2),
     "Flow": lambda: engines.Flow(n_draws=3, n_hidden=3, n_bins=3, max_epochs=2),
     "VariationalGP": lambda: engines.VariationalGP(n_draws=4, n_points=5, n_steps=3),
 }
-NEED_TORCH = ("MDN", "Flow", "VariationalGP")  # names, with gamma or not, start so
+NEED_TORCH = ("MDN", "BayesianMDN", "Flow", "VariationalGP")  # names, with gamma or not, start so
 NEED_EXTRAS = ("BART", *NEED_TORCH)
 ONE_DRAW = {
+    "FlexCode": lambda: FlexCode(ExtraTreesRegressor(2, min_samples_leaf=20), n_basis=3, cv=2),
     "Gaussian": lambda: Gaussian(FEW, Ridge()),
     "QuantileGrid": lambda: QuantileGrid((0.5, 0.9), BoostedTrees(loss="quantile", max_iter=3)),
     "Scale": lambda: Scale(FEW),
@@ -47,7 +59,8 @@ def loss_model(name):
         engine = Forest(n_trees=2, min_samples_leaf=20)
         return {"engine": engine, "gamma": None, "calibration": CrossFit(2)}
     engine = ENGINES[name.removesuffix(" with gamma")]()
-    return {"engine": engine, "gamma": KNNGamma(k=7) if name.endswith("gamma") else None}
+    phi = "engine" if hasattr(engine, "embed") else "x"
+    return {"engine": engine, "gamma": KNNGamma(k=7, phi=phi) if name.endswith("gamma") else None}
 
 
 def rows(n=160, seed=0):

@@ -8,11 +8,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 
 from helpers import assert_binomial
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import calibrated_level, conformal_rank, smallest_alpha
-from locuscore.engines import Auto, Bagged, Ensemble, Forest, Gaussian, QuantileGrid, Scale
+from locuscore.engines import (
+    Auto,
+    Bagged,
+    Ensemble,
+    FlexCode,
+    Forest,
+    Gaussian,
+    QuantileGrid,
+    Scale,
+)
 
 POOL = 40_000
 BLOCK = 4_000
@@ -31,6 +41,7 @@ CASES = {
     "Scale": (SCALE, None),
     "Gaussian": (GAUSSIAN, None),
     "QuantileGrid": (GRID, None),
+    "FlexCode": (FlexCode(LinearRegression(), n_basis=4, cv=2), None),
     "Bagged Scale": (Bagged(SCALE, n_draws=3), None),
     "Bagged Scale, gamma": (Bagged(SCALE, n_draws=3), KNNGamma(k=20)),
     "Bagged Gaussian, gamma": (Bagged(GAUSSIAN, n_draws=3), KNNGamma(k=20)),
@@ -44,6 +55,7 @@ CASES = {
 CONTINUOUS = (
     "Gaussian",
     "QuantileGrid",
+    "FlexCode",
     "Bagged Gaussian, gamma",
     "Bagged QuantileGrid, gamma",
     "Ensemble, stacked",

@@ -1,0 +1,199 @@
+"""FlexCode: the series beside its slow transcription, atoms, what is chosen, odd and bad input."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LinearRegression
+
+from archives_for_tests import forged, small_scorer
+from helpers import assert_close, raises
+from locuscore import ArchiveError, Locus, Scorer
+from locuscore._laws.distribution import LossDistribution
+from locuscore.engines import FlexCode
+from locuscore.engines._flexcode import MARGINAL_SHARE
+from locuscore.engines._loss_cells import LossCells
+
+
+def small(**parameters):
+    model = ExtraTreesRegressor(10, min_samples_leaf=5)
+    return FlexCode(**{"model": model, "n_basis": 6, "cv": 2, "random_state": 0} | parameters)
+
+
+def rows_and_losses(rng, n=300):
+    S = rng.uniform(size=(n, 3))
+    return S, (0.2 + 2 * S[:, 0]) * np.abs(rng.normal(size=n))
+
+
+def slow_density(coefficients, rest, u):
+    """``f(u) = rest + sum_j beta_j sqrt(2) cos(pi j u)``; beta_j is j times what is regressed."""
+    terms = [
+        (j + 1) * c * math.sqrt(2) * math.cos(math.pi * (j + 1) * u)
+        for j, c in enumerate(coefficients)
+    ]
+    return rest + sum(terms)
+
+
+def slow_proper(density, widths, mass):
+    """Halve c until ``sum(max(f - c, 0))`` has the mass."""
+    low, high = min(density) - mass - 1, max(density)
+    for _ in range(200):
+        c = (low + high) / 2
+        size = sum(max(f - c, 0) * w for f, w in zip(density, widths, strict=True))
+        low, high = (c, high) if size > mass else (low, c)
+    return [max(f - c, 0) for f in density]
+
+
+def test_shares_are_those_of_the_series(rng):
+    cells = LossCells.learned(np.append(rng.exponential(size=400), np.zeros(100)))
+    assert_close(cells.atoms, [0.0])
+    coefficients = np.column_stack([0.3 * rng.normal(size=(4, 3)), [0.0, 0.2, 0.7, 0.2]])
+    found = cells.shares(coefficients, 2.0)
+    widths = np.diff(cells.ranks)
+    for row, shares in zip(coefficients, found, strict=True):
+        rest = 1.0 - row[-1]
+        density = []
+        for begin, width in zip(cells.ranks, widths, strict=False):
+            # Simpson's rule on many points stands for the integral over a cell.
+            u = begin + width * np.arange(17) / 16
+            weights = np.array([1, *[4, 2] * 7, 4, 1]) / (3 * 16)
+            values = np.array([slow_density(row[:-1], rest, v) for v in u])
+            density.append(float(weights @ values))
+        sharp = np.array(slow_proper(density, widths, rest)) ** 2 * widths
+        assert_close(shares[:-1], rest * sharp / sharp.sum(), atol=1e-9)
+        assert_close(shares[-1], row[-1])
+    assert_close(found.sum(axis=1), np.ones(4), rtol=1e-12)
+    assert (found >= 0).all()
+    assert (found[:, :-1] == 0).any()  # the projection removed something
+
+
+def test_the_score_is_the_squared_error_up_to_a_constant(rng):
+    """Between two laws, the score of losses of the first differs by the distance of the two."""
+    cells = LossCells.learned(np.linspace(0.0, 1.0, 2001))
+    widths = np.diff(cells.ranks)
+    u = rng.beta(2, 3, size=1000)
+    z = np.interp(u, cells.ranks, cells.ends)
+    own = cells.seen(z)
+    distance = float((((own - widths) / widths) ** 2 * widths).sum())
+    even, first = (cells.score(np.tile(law, (len(z), 1)), z) for law in (widths, own))
+    assert even - first == pytest.approx(distance, rel=1e-9)
+
+
+def test_ranks_of_losses_are_uniform_and_the_places_are_theirs(rng):
+    z = rng.exponential(size=5000)
+    cells = LossCells.learned(z)
+    assert cells.ends[[0, -1]].tolist() == [z.min(), z.max()]
+    wanted = np.array([0.1, 0.5, 0.9])
+    ranks = np.interp(np.quantile(z, wanted), cells.ends, cells.ranks)
+    assert_close(ranks, wanted, atol=0.005)
+    assert np.diff(cells.ranks)[-1] < 1 / 2000  # cells get narrower towards the largest loss
+    assert_close(cells.survival(cells.seen(z)[None])[0, [0, -1]], [1.0, 0.0])
+
+
+def test_a_0_1_loss_has_atoms_only_and_their_probabilities(rng):
+    S = rng.uniform(size=(400, 2))
+    z = (rng.uniform(size=400) < 0.1 + 0.6 * S[:, 0]).astype(float)
+    engine = FlexCode(LinearRegression(), cv=2).fit(S, z)
+    assert engine.cells_.n_cells == 0
+    assert engine.cells_.atoms.tolist() == [0.0, 1.0]
+    new = np.array([[0.1, 0.5], [0.8, 0.5]])
+    line = np.clip(LinearRegression().fit(S, z).predict(new), 0, 1)
+    expected = (1 - MARGINAL_SHARE) * line + MARGINAL_SHARE * z.mean()
+    tail = engine.tail_mass_
+    assert_close(engine.predict_draws(new).sf(0.5)[:, 0], tail + (1 - tail) * expected, rtol=1e-9)
+
+
+def test_many_zeros_are_an_atom_beside_a_density(rng):
+    S, z = rows_and_losses(rng, 600)
+    z[rng.uniform(size=600) < 0.9 * S[:, 1]] = 0.0
+    engine = small(cv=3).fit(S, z)
+    assert engine.cells_.atoms.tolist() == [0.0]
+    law = engine.predict_draws(S)
+    none = 1 - law.sf(0.0)[:, 0]
+    assert np.corrcoef(none, S[:, 1])[0, 1] > 0.8
+    assert_close(law.sf(-1e-12), np.ones((600, 1)))
+
+
+def test_it_learns_and_uses_more_cosines_where_losses_say_more(rng):
+    S, z = rows_and_losses(rng, 1000)
+    engine = small(n_basis=15).fit(S, z)
+    bound = LossDistribution(engine.predict_draws(S)).isf(0.1)
+    truth = 1.645 * (0.2 + 2 * S[:, 0])
+    assert np.corrcoef(bound, truth)[0, 1] > 0.8
+    assert 0.8 < np.mean(bound / truth) < 1.25
+    sharp = small(n_basis=15).fit(S, S[:, 0] + 0.01 * z)  # the loss is nearly a function
+    noise = small(n_basis=15).fit(S, rng.permutation(z))
+    assert sharp.n_basis_ > engine.n_basis_ >= noise.n_basis_ >= 1
+    assert sharp.power_ >= engine.power_
+    assert noise.power_ < 1
+
+
+LOSSES = {
+    "constant": lambda rng, n: np.full(n, 3.0),
+    "zero": lambda rng, n: np.zeros(n),
+    "one not zero": lambda rng, n: np.eye(n)[0],
+    "heavy": lambda rng, n: np.abs(rng.standard_cauchy(size=n)) ** 3,
+    "negative": lambda rng, n: -rng.exponential(size=n),
+    "tiny": lambda rng, n: 1e-100 * rng.exponential(size=n),
+    "huge": lambda rng, n: 1e150 * rng.exponential(size=n),
+}
+
+
+@pytest.mark.parametrize("n", [4, 60])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_odd_losses_give_bounds_that_are_numbers(kind, n, rng):
+    S, z = rng.normal(size=(n, 5)), LOSSES[kind](rng, n)
+    S[0, 0] = np.nan
+    everywhere = (-np.inf, np.inf)
+    locus = Locus(None, engine=small(), signals=np.asarray, support=everywhere, random_state=0)
+    bound = locus.fit_losses(S, z).loss_bound(S, [0.34, 0.5])
+    assert not np.isnan(bound).any()
+    if n == 60:
+        assert np.isfinite(bound).all()
+    if kind == "constant":
+        assert_close(bound, np.full(bound.shape, 3.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "facts"),
+    [({"n_basis": 0}, ["n_basis", "from 1"]), ({"cv": 1}, ["cv", "from 2"])],
+)
+def test_bad_parameters_are_refused(parameters, facts):
+    with raises(ValueError, *facts):
+        small(**parameters).fit(np.zeros((5, 1)), np.arange(5.0))
+
+
+FORGED = {
+    "cells that are not in order": ("ends", lambda a: a[::-1].copy(), "not in order"),
+    "cells of texts": ("ranks", lambda a: a.astype("U8"), "no array of numbers"),
+    "ranks without their ends": ("ranks", lambda a: a[:-1], "none"),
+    "ranks that stop early": ("ranks", lambda a: a / 2, "from 0 to 1"),
+    "many atoms": ("atoms", lambda a: np.arange(2000.0), "more than 1000"),
+    "shares of other cells": ("marginal_", lambda a: a[:-1], "shares"),
+    "shares in a column": ("marginal_", lambda a: a[:, None], "shares"),
+    "a negative power": ("power_", lambda a: -1.0, "not positive"),
+    "a scale of zero": ("scale_", lambda a: 0.0, "not positive"),
+    "nothing but a tail": ("tail_mass_", lambda a: 1.5, "mass on the tail"),
+}
+
+
+@pytest.mark.extra
+def test_forged_cells_are_refused(tmp_path):
+    scorer = small_scorer(engine=small())
+    scorer.save(tmp_path / "honest.locus")
+    engine = scorer.locus.engine_
+
+    for name, (field, change, fact) in FORGED.items():
+
+        def change_one(locus, array, field=field, change=change):
+            state, owner = locus["engine_"]["state"], engine
+            if field not in state:
+                state, owner = state["cells_"]["state"], engine.cells_
+            new = change(getattr(owner, field))
+            state[field] = array(new) if isinstance(new, np.ndarray) else new
+
+        path = forged(tmp_path / "honest.locus", tmp_path / "x.locus", change_one)
+        with raises(ArchiveError, fact):
+            Scorer.load(path)
+            pytest.fail(name)
