@@ -125,6 +125,7 @@ CONTENTS = {
         "classification",
         "report",
         "production",
+        "valuation",
         "coming_from",
     ],
     "docs/reference/index": [
@@ -146,6 +147,7 @@ CONTENTS = {
         "/benchmarks/classes/RESULTS",
         "/benchmarks/small/RESULTS",
         "/benchmarks/groups/RESULTS",
+        "/benchmarks/valuation/RESULTS",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
         "figures/consistency",

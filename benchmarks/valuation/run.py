@@ -78,11 +78,11 @@ def share(part: pd.DataFrame) -> str:
 
 def page(each: pd.DataFrame, whole: pd.DataFrame, evidence: Report, plan: int) -> list[str]:
     lines = [
-        "## House valuation",
+        "## Segment by segment",
         "",
         f"Made by `make valuation`. {len(each):,} test rows. Bad: the estimate is more than "
         f"{TAU:.0%} of the price away. Promised: at most {ETA:.0%} bad among the accepted, in all "
-        f"segments at once with confidence {1 - DELTA:.0%}; limits of single shares hold with 95 %.",
+        f"segments at once with confidence {1 - DELTA:.0%}. Each limit of a share holds with 95 %.",
         "",
         "| segment | rows | bad of all | accepted | bad of accepted | one rule for all: accepted "
         "| bad of accepted |",
@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     X, y, g = valued(sales())
     rows = np.random.default_rng(0).permutation(len(X))
-    fit, certifying, test = np.split(rows, [4_000, 7_500])
+    fit, certifying, test = np.split(rows, [3_000, 8_500])
 
     locus = Locus(Model(g), loss="relative", random_state=0)
     locus.fit(X.iloc[fit], y.iloc[fit])

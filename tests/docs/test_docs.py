@@ -249,3 +249,13 @@ def test_every_theorem_and_every_guarantee_test_has_a_row():
     named = "".join(test for _, _, test in guarantee_rows())
     kept = {path.name for path in (ROOT / "tests" / "guarantees").glob("test_*.py")}
     assert {name for name in kept if name not in named} == set()
+
+
+def test_the_valuation_page_shows_lines_of_its_script():
+    def plain(text):
+        return "\n".join(line.strip() for line in text.strip().splitlines())
+
+    script = plain((ROOT / "benchmarks" / "valuation" / "run.py").read_text())
+    shown = blocks((ROOT / "docs" / "valuation.md").read_text(), wanted="py")
+    assert len(shown) == 6
+    assert all(plain(block) in script for block in shown)
