@@ -43,22 +43,10 @@ class Encoder:
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
-        """Return the encoder that an archive holds, if its texts are read by vectors."""
+        """Return the encoder that an archive holds, if its levels have codes, its texts vectors."""
         found = cls()
         for name, part in parts.items():
             setattr(found, name, part)
-        are_texts = isinstance(found.texts_, dict) and all(
-            type(j) is int and isinstance(one, TextVectors) for j, one in found.texts_.items()
-        )
-        if not are_texts or not isinstance(found.reduction_, Reduction | None):
-            raise ValueError("its encoder reads texts by something that is none of its vectors")
-        return found
-
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
-        """Return the encoder that an archive holds, if its levels have codes by column."""
-        found = cls()
-        found.codes_ = parts["codes_"]
         columns = found.codes_.items() if isinstance(found.codes_, dict) else [(None, None)]
         are_codes = all(
             type(j) is int and isinstance(codes, dict) and {*map(type, codes.values())} <= {float}
@@ -66,6 +54,11 @@ class Encoder:
         )
         if not are_codes:
             raise ValueError("the categories of its columns have no codes each")
+        are_texts = isinstance(found.texts_, dict) and all(
+            type(j) is int and isinstance(one, TextVectors) for j, one in found.texts_.items()
+        )
+        if not are_texts or not isinstance(found.reduction_, Reduction | None):
+            raise ValueError("its encoder reads texts by something that is none of its vectors")
         return found
 
     def fit(self, X: Rows) -> "Encoder":
