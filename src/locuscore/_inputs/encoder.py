@@ -43,7 +43,7 @@ class Encoder:
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
-        """Return the encoder that an archive holds, if it has codes by column, and vectors."""
+        """Return the encoder that an archive holds, if its levels have codes, its texts vectors."""
         found = cls()
         for name, part in parts.items():
             setattr(found, name, part)

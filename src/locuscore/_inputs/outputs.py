@@ -79,8 +79,7 @@ class Outputs:
 
     def ask_all(self) -> None:
         """Ask what signals are made of, about all rows at once."""
-        if not self.probabilities:
-            _ = self.mean_of_members, self.spread
+        _ = self.spread, self.raw_probabilities or self.mean_of_members
 
     @property
     def predictions(self) -> np.ndarray:
