@@ -122,6 +122,8 @@ CONTENTS = {
         "rules",
         "batch_and_planning",
         "classification",
+        "losses",
+        "torch",
         "report",
         "production",
         "coming_from",
@@ -138,6 +140,7 @@ CONTENTS = {
         "spark",
         "datasets",
         "testing",
+        "torch",
     ],
     "docs/evidence": [
         "/benchmarks/paper/RESULTS",
