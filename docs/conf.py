@@ -123,6 +123,8 @@ CONTENTS = {
         "rules",
         "batch_and_planning",
         "classification",
+        "losses",
+        "torch",
         "report",
         "production",
         "valuation",
@@ -140,6 +142,7 @@ CONTENTS = {
         "spark",
         "datasets",
         "testing",
+        "torch",
     ],
     "docs/evidence": [
         "/benchmarks/paper/RESULTS",

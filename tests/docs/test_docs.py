@@ -42,6 +42,7 @@ MODULES = (
     "locuscore.service",
     "locuscore.spark",
     "locuscore.testing",
+    "locuscore.torch",
 )
 BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
