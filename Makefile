@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types clean bench bench-smoke panel classes small groups valuation \
+.PHONY: demo docs browser test test-core lint types clean bench bench-smoke panel classes small groups valuation llm \
 	guarantees fuzz
 
 demo: .venv/.demo
@@ -51,7 +51,7 @@ bench-%: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.$(subst -,_,$*) $(BENCH)
 
 # Other tables, classifiers, small samples; each is resumable and writes its page.
-panel classes small groups valuation: .venv/.bench
+panel classes small groups valuation llm: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.$@.run $(BENCH)
 
 choices-%: .venv/.dev

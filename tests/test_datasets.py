@@ -60,3 +60,17 @@ def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with raises(ModuleNotFoundError, "pip install 'locuscore[demo]'"):
         load_diamonds()
+
+
+@pytest.mark.extra
+def test_answers_are_graded_for_both_models():
+    from locuscore.datasets import load_answers
+
+    table = load_answers()
+    assert len(table) == 4_000
+    assert not table.isna().any().any()
+    for name in ("small", "large"):
+        assert set(table[f"{name}_loss"]) == {0.0, 0.5, 1.0}
+        assert table[f"{name}_judge"].between(0, 1).all()
+        assert table[f"{name}_agreement"].between(0, 1).all()
+    assert table["large_loss"].mean() < table["small_loss"].mean()

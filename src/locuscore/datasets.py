@@ -8,7 +8,7 @@ import numpy as np
 from locuscore._protocols import FloatArray
 from locuscore._shared.optional import require
 
-__all__ = ["load_diamonds"]
+__all__ = ["load_answers", "load_diamonds"]
 
 _CATEGORIES = ("cut", "color", "clarity")
 _FEATURES = ("carat", "cut", "color", "clarity", "depth", "table", "x", "y", "z")
@@ -55,6 +55,32 @@ def load_diamonds(*, as_frame: bool = True) -> tuple[Any, Any]:
         }
     )
     return frame, pandas.Series(price, name="price")
+
+
+def load_answers() -> Any:
+    """Graded answers of two small text models to 4,000 support questions, as a pandas frame.
+
+    The answer is one of 18 procedures. For each model, ``small`` and ``large``, there are the
+    answer, its log-probability, the margin to the second best, the agreement of five answers to the
+    question with words left out, a judge's confidence, and the loss: 0 for the right procedure, 0.5
+    for another one of the same topic, 1 else. The judge is too sure of answers about contracts and
+    legal matters. ``data/README.md`` says how they were made.
+
+    Returns
+    -------
+    table
+        One row per question: question, topic, length, embedding and the columns of both models.
+
+    Examples
+    --------
+    >>> from locuscore.datasets import load_answers
+    >>> table = load_answers()
+    >>> table.shape
+    (4000, 19)
+    """
+    pandas = require("pandas", extra="demo")
+    with as_file(files("locuscore") / "data" / "answers.csv.gz") as path:
+        return pandas.read_csv(path)
 
 
 def _read(name: str) -> dict[str, np.ndarray]:

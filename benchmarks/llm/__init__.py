@@ -1,0 +1,1 @@
+"""Which answers of a language model may be sent: certificates and what people do today."""
