@@ -99,7 +99,7 @@ def squares(X):
 
 def fitted(rng, phi, engine=None, **settings):
     X = rng.uniform(size=(120, 3))
-    y = X[:, 0] + X[:, 1] * rng.normal(size=120)
+    y = 3 * X[:, 2] + 0.1 * X[:, 1] * rng.normal(size=120)  # a second opinion pays
     engine = Forest(n_trees=10, min_samples_leaf=10) if engine is None else engine
     settings = {"signals": ["all", squares]} | settings
     gamma = KNNGamma(k=5, phi=phi)

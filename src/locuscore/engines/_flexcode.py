@@ -26,13 +26,13 @@ MARGINAL_SHARE = 0.01  # of every law is that of D1: no row rules out what other
 class FlexCode(BaseEstimator):
     """Density of the loss as a cosine series, whose coefficients one regressor predicts.
 
-    With u in [0, 1] the rank of the loss in D1, ``f(u | x) = 1 + sum_j beta_j(x) phi_j(u)`` with
-    ``phi_j(u) = sqrt(2) cos(pi j u)``, and ``beta_j(x) = E[phi_j(U) | x]`` is a regression (Izbicki
-    and Lee, 2017). One regressor learns all coefficients. How many of them are used is chosen
-    inside D1, by the squared error ``E[integral f(u | X)^2 du] - 2 E[f(U | X)]`` of rows left out.
-    The series is made a density by ``max(f - c, 0)``, which also removes small bumps, and then
-    sharpened or flattened to ``f ** power``, where power is chosen by the same error. One draw per
-    row.
+    With u in [0, 1] the loss on a logarithmic scale, the density is ``f(u | x) = 1 + sum_j
+    beta_j(x) phi_j(u)`` with ``phi_j(u) = sqrt(2) cos(pi j u)``, where ``beta_j(x) = E[phi_j(U) |
+    x]`` is a regression (Izbicki and Lee, 2017). One regressor learns all coefficients. How many
+    are used is chosen inside D1, by the squared error ``E[integral f(u | X)^2 du] - 2 E[f(U | X)]``
+    of rows left out. The series is made a density by ``max(f - c, 0)``, which also removes small
+    bumps, and then sharpened or flattened to ``f ** power``, where power is chosen by the same
+    error. One draw per row.
 
     A loss that more than one row in fifty has, such as exactly zero, is an atom. The probabilities
     of atoms are further coefficients, and the series describes the other losses. A 0-1 loss has

@@ -1,6 +1,6 @@
-"""Losses as ranks in [0, 1], cosine series of their density, and the law that such a series gives.
+"""Losses on a scale from 0 to 1, cosine series of their density, and the law of such a series.
 
-A law is a share for each cell between neighbouring quantiles of D1, and one for each atom.
+A law is a share for each cell of that scale, and one for each atom.
 """
 
 from collections.abc import Mapping
@@ -13,59 +13,56 @@ import numpy as np
 from locuscore._protocols import FloatArray
 from locuscore._shared.kept import Kept
 
-N_CELLS = 128  # of equal probability in D1, before the last of them are divided further
+N_CELLS = 128
 ATOM_SHARE = 0.02  # of D1; a loss that more rows share is an atom
+LINEAR_UNTIL = 0.2  # of the mean size of the losses; beyond it the scale is logarithmic
 MOST_CELLS = 1_000  # in an archive
 
 
 @dataclass(frozen=True, eq=False)
 class LossCells:
-    """Places between which ranks are straight lines of the loss, and the atoms.
+    """Cells of equal width on the scale of the series, and the atoms.
 
-    `ends` are the ends of the cells, ascending, and `ranks` those of the losses there, from 0 to 1;
-    both are empty if all losses are atoms.
+    `ends` are the ends of the cells as losses, ascending, or nothing if all losses are atoms.
+    Between two ends, u in [0, 1] is a straight line of the loss.
     """
 
-    ARCHIVE = Kept("LossCells", numbers=("atoms", "ends", "ranks"))
+    ARCHIVE = Kept("LossCells", numbers=("atoms", "ends"))
 
     atoms: FloatArray
     ends: FloatArray
-    ranks: FloatArray
 
     @classmethod
     def learned(cls, z: FloatArray) -> Self:
-        """Cells of equal probability in D1, halved again and again towards the largest loss."""
+        """From the smallest to the largest loss of D1, in equal steps of ``log(1 + z / unit)``."""
         values, counts = np.unique(z, return_counts=True)
         is_atom = (counts > 1) & (counts > ATOM_SHARE * len(z))
         rest = z[~np.isin(z, values[is_atom])]
         if len(np.unique(rest)) < 2:
-            return cls(values, np.empty(0), np.empty(0))
-        even = np.arange(N_CELLS + 1) / N_CELLS
-        # A cell is a straight line, and the tail of the losses is not.
-        top = 1.0 - 0.5 ** np.arange(np.log2(N_CELLS), max(np.log2(len(rest)), 0))
-        ranks = np.union1d(even, top)
-        ends, first = np.unique(np.quantile(rest, ranks), return_index=True)
-        # Ties make cells without width; the loss has all of their ranks, and the last one counts.
-        last = np.append(first[1:] - 1, len(ranks) - 1)
-        return cls(values[is_atom], ends, np.append(0.0, ranks[last][1:]))
+            return cls(values, np.empty(0))
+        unit = LINEAR_UNTIL * float(np.mean(np.abs(rest)))
+        low, high = (
+            np.sign(end) * np.log1p(np.abs(end) / unit) for end in (rest.min(), rest.max())
+        )
+        steps = np.linspace(low, high, N_CELLS + 1)
+        ends = np.sign(steps) * unit * np.expm1(np.abs(steps))
+        ends[[0, -1]] = rest.min(), rest.max()
+        # Losses that differ by rounding only have fewer cells.
+        return cls(values[is_atom], np.unique(np.clip(ends, ends[0], ends[-1])))
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
         """Return the cells that an archive holds, if they are some."""
-        found = atoms, ends, ranks = [parts[name] for name in ("atoms", "ends", "ranks")]
+        found = atoms, ends = [parts[name] for name in ("atoms", "ends")]
         are_lists = all(
             isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype == np.float64
             for part in found
         )
-        if not are_lists or len(ends) != len(ranks) or len(ends) == 1:
-            raise ValueError("the cells of a FlexCode are none")
-        if not 0 < len(atoms) + len(ends) <= MOST_CELLS:
-            raise ValueError(f"a FlexCode has no cells, or more than {MOST_CELLS}")
+        if not are_lists or len(ends) == 1 or not 0 < len(atoms) + len(ends) <= MOST_CELLS:
+            raise ValueError(f"the cells of a FlexCode are none, or more than {MOST_CELLS}")
         if not all(np.isfinite(part).all() and (np.diff(part) > 0).all() for part in found):
             raise ValueError("the cells of a FlexCode are not in order")
-        if len(ranks) and (ranks[0], ranks[-1]) != (0.0, 1.0):
-            raise ValueError("the ranks of a FlexCode do not reach from 0 to 1")
-        return cls(atoms, ends, ranks)
+        return cls(atoms, ends)
 
     @property
     def n_cells(self) -> int:
@@ -82,7 +79,7 @@ class LossCells:
         if not self.n_cells:
             return at.astype(np.float64)
         j = np.arange(1, n_basis + 1)
-        u = np.interp(z, self.ends, self.ranks)
+        u = np.interp(z, self.ends, self._scale)
         cosines = np.sqrt(2) * np.cos(np.pi * j * u[:, None]) / j
         return np.hstack([np.where(at.any(axis=1)[:, None], 0.0, cosines), at])
 
@@ -102,34 +99,33 @@ class LossCells:
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), 0.0)
         j = np.arange(1, n_basis + 1)[:, None]
         # j from the targets, and 1 / j from the integral of a cosine, cancel.
-        integrals = np.diff(np.sqrt(2) * np.sin(np.pi * j * self.ranks) / np.pi, axis=1)
-        widths = np.diff(self.ranks)
-        density = rest + coefficients[:, :n_basis] @ integrals / widths
-        density = _proper(density, widths, rest) ** power
-        mass = density * widths
+        integrals = np.diff(np.sqrt(2) * np.sin(np.pi * j * self._scale) / np.pi, axis=1)
+        mass = _proper(rest / self.n_cells + coefficients[:, :n_basis] @ integrals, rest)
+        largest = mass.max(axis=1, keepdims=True)
+        mass = (mass / np.where(largest > 0, largest, 1.0)) ** power
         size = mass.sum(axis=1, keepdims=True)
-        mass = np.where(size > 0, mass, widths) / np.where(size > 0, size, 1.0)
+        mass = np.where(size > 0, mass, 1.0) / np.where(size > 0, size, self.n_cells)
         return np.hstack([rest * mass, atoms])
 
     def seen(self, z: FloatArray) -> FloatArray:
-        """Share of losses in each cell and at each atom."""
+        """Share of losses in each cell and at each atom, and of one more that may lie anywhere."""
         at = z[:, None] == self.atoms
         counts = np.zeros(0)
         if self.n_cells:
-            counts = np.histogram(z[~at.any(axis=1)], self.ends)[0]
-        return np.concatenate([counts, at.sum(axis=0)]) / len(z)
+            counts = np.histogram(z[~at.any(axis=1)], self.ends)[0] + 1.0 / self.n_cells
+        counts = np.concatenate([counts, at.sum(axis=0)])
+        return counts / counts.sum()
 
     def score(self, shares: FloatArray, z: FloatArray) -> float:
         """Mean over rows of ``integral f(u)^2 du - 2 f(u_i)``, without the atoms.
 
         Up to a constant it is the expected squared error of the density.
         """
-        widths = np.diff(self.ranks)
-        mass = shares[:, : self.n_cells]
+        density = shares[:, : self.n_cells] * self.n_cells
         cell = np.clip(np.searchsorted(self.ends, z, side="right") - 1, 0, self.n_cells - 1)
-        density = mass[np.arange(len(z)), cell] / widths[cell]
-        own = np.where((z[:, None] == self.atoms).any(axis=1), 0.0, density)
-        return float(np.mean((mass**2 / widths).sum(axis=1) - 2.0 * own))
+        is_atom = (z[:, None] == self.atoms).any(axis=1)
+        own = np.where(is_atom, 0.0, density[np.arange(len(z)), cell])
+        return float(np.mean(np.mean(density**2, axis=1) - 2.0 * own))
 
     @property
     def places(self) -> FloatArray:
@@ -140,6 +136,11 @@ class LossCells:
         """Survival (n, places) of laws; 1 at the first place and 0 at the last."""
         above = shares @ self._layout[1]
         return np.minimum.accumulate(np.clip(above / above[:, :1], 0.0, 1.0), axis=1)
+
+    @property
+    def _scale(self) -> FloatArray:
+        """The ends of the cells on the scale of the series."""
+        return np.linspace(0.0, 1.0, len(self.ends))
 
     @cached_property
     def _layout(self) -> tuple[FloatArray, FloatArray]:
@@ -154,15 +155,14 @@ class LossCells:
         return places, np.vstack([cells, atoms])
 
 
-def _proper(density: FloatArray, widths: FloatArray, mass: FloatArray) -> FloatArray:
-    """``max(density - c, 0)`` with c such that each row has its mass: the nearest such function.
+def _proper(mass: FloatArray, total: FloatArray) -> FloatArray:
+    """``max(mass - c, 0)`` with c such that each row has its total: the nearest such shares.
 
-    The rows have that mass already, with parts below zero; c is then at least zero, so small bumps
+    The rows have that total already, with parts below zero; c is then at least zero, so small bumps
     vanish (Glad, Hjort and Ushakov, 2003).
     """
-    order = np.argsort(-density, axis=1)
-    falling, steps = np.take_along_axis(density, order, axis=1), widths[order]
-    # With the k largest values kept, c follows from their mass; k is the last to stay above its c.
-    c = (np.cumsum(falling * steps, axis=1) - mass) / np.cumsum(steps, axis=1)
+    falling = -np.sort(-mass, axis=1)
+    # With the k largest values kept, c follows from their sum; k is the last to stay above its c.
+    c = (np.cumsum(falling, axis=1) - total) / np.arange(1, mass.shape[1] + 1)
     kept = np.maximum(np.count_nonzero(falling > c, axis=1, keepdims=True), 1)
-    return np.maximum(density - np.take_along_axis(c, kept - 1, axis=1), 0.0)
+    return np.maximum(mass - np.take_along_axis(c, kept - 1, axis=1), 0.0)
