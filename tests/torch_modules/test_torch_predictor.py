@@ -260,6 +260,62 @@ def test_masks_of_a_module_are_compared_by_iou():
     assert Scorer(locus)(X[:3])["prediction"].shape == (3, 4, 4)
 
 
+class Bag(nn.Module):
+    """A small classifier of texts: the mean of the embeddings of their words."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.EmbeddingBag(257, 8, padding_idx=256)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, codes):
+        return self.last(self.words(codes))
+
+
+def as_codes(rows):
+    """Words as hashes; texts are filled up to one length, not to the longest of a batch."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    texts = [row if isinstance(row, str) else row[0] for row in rows]
+    hashed = HashingVectorizer(n_features=256, alternate_sign=False, norm=None).transform(texts)
+    codes = torch.full((len(texts), 12), 256)
+    for i, row in enumerate(hashed):
+        codes[i, : len(row.indices)] = torch.as_tensor(row.indices[:12])
+    return codes
+
+
+def reviews(n, seed):
+    rng = np.random.default_rng(seed)
+    words = {0: ["bad", "slow", "rude", "cold"], 1: ["good", "fast", "kind", "warm"]}
+    y = rng.integers(0, 2, size=n)
+    own = rng.binomial(5, 0.7, size=n)
+    texts = [
+        " ".join([*rng.choice(words[c], k), *rng.choice(words[1 - c], 5 - k), f"item{i % 40}"])
+        for i, (c, k) in enumerate(zip(y.tolist(), own.tolist(), strict=True))
+    ]
+    return texts, y
+
+
+def test_texts_go_through_fit_bound_rule_and_scorer():
+    (old, y_old), (texts, y) = reviews(300, 0), reviews(700, 1)
+    torch.manual_seed(0)
+    loss = nn.functional.cross_entropy
+    net = trained(Bag(), as_codes(old), torch.as_tensor(y_old), loss, 10, lr=0.05)
+    g = TorchPredictor(net, as_codes, kind="classification", batch_size=64)
+    X = np.array(texts, dtype=object)[:, None]
+    assert_close(g.predict_proba(texts), g.predict_proba(X))
+    signals = ["predictor", hidden_layer(g, "words")]
+    locus = Locus(g, loss="log", signals=signals, engine=FEW_TREES, random_state=0)
+    locus.fit(X[:500], y[:500])
+    z = locus.losses(X[500:], y[500:])
+    assert 0.8 < np.mean(z <= locus.loss_bound(X[500:], alpha=0.1)) < 0.98
+    scorer = Scorer(locus, locus.certify(tau=np.log(2), eta=0.25, delta=0.1))
+    found = scorer(X[500:])
+    assert found["flag"].mean() < 1
+    right = found["prediction"] == y[500:]
+    assert right[~found["flag"]].mean() > right.mean()
+
+
 # Layers
 
 

@@ -24,8 +24,10 @@ def chosen_loss(text: str | None) -> Any:
         if text.startswith("pinball:"):
             return pinball(float(text.removeprefix("pinball:")))
         if text.startswith("cost_per_unit:"):
-            over, under = text.removeprefix("cost_per_unit:").split(",")
-            return cost_per_unit(float(over), float(under))
+            costs = text.removeprefix("cost_per_unit:").split(",")
+            if len(costs) != 2:
+                raise ValueError(f"cost_per_unit:OVER,UNDER has two costs; got {text!r}.")
+            return cost_per_unit(float(costs[0]), float(costs[1]))
         if ":" not in text:
             raise ValueError(f"unknown loss {text!r}; expected one of {', '.join(LOSSES)}.")
         loss = imported_object(text)
