@@ -369,7 +369,7 @@ class Locus(RowTime, BaseEstimator):
         engine = seeded(resolve_engine(self.engine), engine_seed)
         errors = known.signed(signals.error_column)
         spread = signals.spread_column(outputs)
-        fit_engine(engine, S, z, errors, spread, signals.class_law)
+        fit_engine(engine, S, z, errors, spread, signals.class_law, clusters)
         gamma = None if self.gamma is None else clone(self.gamma, safe=False).fit(S)
         model = LossModel(engine, gamma, self.support_, floor)
         return Learned(signals, S, model, errors, spread)
