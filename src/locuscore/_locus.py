@@ -42,10 +42,11 @@ from locuscore._shared.checks import (
 )
 from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
-from locuscore._shared.labels import label_codes
+from locuscore._shared.labels import column_or_labels, label_codes
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore._shared.targets import as_targets
 from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
+from locuscore.calibration._choice import refuse_others, with_params
 from locuscore.calibration._marginal import Marginal, resolve_calibration
 from locuscore.draws import smallest_scale
 from locuscore.engines import resolve_engine
@@ -182,6 +183,19 @@ class Locus(RowTime, BaseEstimator):
         predictor = params.pop("predictor")
         return type(self)(predictor, **{k: clone(v, safe=False) for k, v in params.items()})
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters as in scikit-learn, also those of the calibration, such as its k.
+
+        ``set_params(calibration__k=5)`` gives this `Locus` another choice of calibration, and
+        leaves the object that was passed as it is.
+        """
+        prefix = "calibration__"
+        own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+        super().set_params(**{k: v for k, v in params.items() if not k.startswith(prefix)})
+        if own:
+            self.calibration = with_params(self.calibration, own)
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return "calibration_" in vars(self)
 
@@ -197,16 +211,19 @@ class Locus(RowTime, BaseEstimator):
         X: Rows,
         y: ArrayLike,
         *,
-        clusters: ArrayLike | None = None,
+        clusters: ArrayLike | str | None = None,
         target: Rows | None = None,
+        **others: Any,
     ) -> Self:
         """Compute the predictor's losses on labelled rows, model them on D1, calibrate on D2.
 
-        `clusters` has one label per row where rows come in clusters (days, patients, customers).
-        Whole clusters then go to D1 or to D2, and the promise is for a random row of a random new
-        cluster; see `locuscore.calibration.ClusterRows` for all rows of new clusters. `target` are
-        unlabelled rows of the mix to calibrate for, see `locuscore.calibration.Shifted`.
+        `clusters` has one label per row where rows come in clusters (days, patients, customers),
+        or is the name of a column of X, which stays among the features. Whole clusters then go to
+        D1 or to D2, and the promise is for a random row of a random new cluster; see
+        `locuscore.calibration.ClusterRows` for all rows of new clusters. `target` are unlabelled
+        rows of the mix to calibrate for, see `locuscore.calibration.Shifted`.
         """
+        refuse_others(others)
         X = self._check_rows(X, reset=True)
         check_predictor(self.predictor)
         plan = self._resolve(X, clusters, target)
@@ -220,14 +237,16 @@ class Locus(RowTime, BaseEstimator):
         X: Rows,
         z: ArrayLike,
         *,
-        clusters: ArrayLike | None = None,
+        clusters: ArrayLike | str | None = None,
         target: Rows | None = None,
+        **others: Any,
     ) -> Self:
         """Fit from losses that were logged with their rows; no loss function is called.
 
         They must lie in the support of `loss`, which is non-negative by default. If they can be
         negative, declare another `support`. `clusters` and `target` are those of `fit`.
         """
+        refuse_others(others)
         X = self._check_rows(X, reset=True)
         check_same_order(X=X, z=z)
         if self.predictor is not None:
@@ -238,7 +257,7 @@ class Locus(RowTime, BaseEstimator):
         outputs = Outputs.of(self.predictor_, X, for_signals=asks_predictor(self.signals))
         return self._fit(plan, outputs, losses, losses, "losses")
 
-    def _resolve(self, X: Rows, clusters: ArrayLike | None, target: Rows | None) -> "Plan":
+    def _resolve(self, X: Rows, clusters: ArrayLike | str | None, target: Rows | None) -> "Plan":
         """Check all parameters before anything is learned."""
         self.predictor_ = self.predictor  # a later set_params must not mix two predictors
         self.loss_ = resolve_loss(self.loss)
@@ -248,6 +267,7 @@ class Locus(RowTime, BaseEstimator):
         if self.gamma is not None:
             check_methods(self.gamma, ["fit", "predict"], "gamma")
             check_phi(self.gamma)
+        clusters = column_or_labels(X, clusters)
         check_same_order(X=X, clusters=clusters)
         codes = None if clusters is None else label_codes(clusters, n_rows(X), "clusters")[1]
         choice = resolve_calibration(self.calibration)
@@ -352,7 +372,7 @@ class Locus(RowTime, BaseEstimator):
         engine = seeded(resolve_engine(self.engine), engine_seed)
         errors = known.signed(signals.error_column)
         spread = signals.spread_column(outputs)
-        fit_engine(engine, S, z, errors, spread, signals.class_law)
+        fit_engine(engine, S, z, errors, spread, signals.class_law, clusters)
         gamma = None
         if self.gamma is not None:
             gamma = fit_gamma(self.gamma, engine, S, partial(signals.columns, S.shape[1]))

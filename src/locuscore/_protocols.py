@@ -130,6 +130,9 @@ class Calibration(Protocol):
     def n_unknown(self, entries: np.ndarray) -> int:
         """Number of rows that no calibration row is like, so that they have no finite bound."""
 
+    def too_large(self, sizes: IntArray) -> str | None:
+        """Say that new clusters of these sizes have more rows than the promise allows, or None."""
+
     def level(self, alpha: FloatArray | float, rows: np.ndarray | None) -> FloatArray:
         """Survival level whose upper inverse is the bound at `alpha`."""
 

@@ -1,5 +1,6 @@
 """Which rules a fitted Locus makes, and how it applies them."""
 
+import warnings
 from collections.abc import Collection, Hashable, Sequence
 from numbers import Integral
 from typing import Any
@@ -33,9 +34,9 @@ from locuscore._rules.groups import certify_groups
 from locuscore._rules.held_out import Asked, HeldOut
 from locuscore._rules.route import Routing, route_by_cost
 from locuscore._rules.rule import FlagRule, made_with, tau_rule, with_rows_of_fit
-from locuscore._shared.checks import check_same_order, one_alpha, one_tau
+from locuscore._shared.checks import LocusWarning, check_same_order, one_alpha, one_tau
 from locuscore._shared.frames import as_array, as_rows, column, like_rows, n_rows
-from locuscore._shared.labels import read_labels
+from locuscore._shared.labels import column_or_labels, label_codes, read_labels
 from locuscore._shared.targets import as_targets
 
 
@@ -82,7 +83,7 @@ class RowRules(RowScores):
         allow_rows_used_in_fit: bool = False,
         groups: Any = None,
         weights: Any = None,
-        clusters: ArrayLike | None = None,
+        clusters: ArrayLike | str | None = None,
     ) -> FlagRule:
         """Certify a threshold: ``P(Z > tau | accepted) <= eta`` with confidence ``1 - delta``.
 
@@ -108,10 +109,12 @@ class RowRules(RowScores):
         `loss_bound`.
 
         If `fit` was given clusters, whole clusters certify, by `certify_clusters`, and X needs
-        `clusters` of its own; new clusters must be independent of those of `fit`. Without
-        `reference`, the thresholds for D2 are those of `reference_signals_`.
+        `clusters` of its own, labels or the name of a column; new clusters must be independent of
+        those of `fit`. Without `reference`, the thresholds for D2 are those of
+        `reference_signals_`.
         """
         asked = self._asked(tau, eta, delta, of, reference, starts)
+        clusters = clusters if X is None else column_or_labels(as_rows(X), clusters)
         self._check_fresh_rows(X, y, clusters, "certify")
         if X is None or y is None:
             rule = self._held_out(asked.of).certify(asked, self.calibration_.certifies_by)
@@ -121,6 +124,8 @@ class RowRules(RowScores):
             self._warn_if_too_few(asked.of.alpha)
         values, z = self._scores_and_losses(X, y, asked.of, Given(groups, weights))
         rule = asked.certified(values, z, clusters)
+        if clusters is not None:
+            self._warn_of_large_clusters(label_codes(clusters, len(z), "clusters")[1])
         labels = RowLabels(as_targets(y), z)
         return self._on_fresh_rows(rule, X, labels, allow_rows_used_in_fit)
 
@@ -254,7 +259,7 @@ class RowRules(RowScores):
         return [labels[i] for i in self.calibration_rows_]
 
     def _check_fresh_rows(
-        self, X: Rows | None, y: ArrayLike | None, clusters: ArrayLike | None, method: str
+        self, X: Rows | None, y: ArrayLike | None, clusters: Any, method: str
     ) -> None:
         """Raise unless fresh rows have labels, and clusters where the rows of `fit` had."""
         if (X is None) != (y is None):
@@ -273,6 +278,11 @@ class RowRules(RowScores):
                 "independent)."
             )
         check_same_order(X=X, clusters=clusters)
+
+    def _warn_of_large_clusters(self, clusters: IntArray) -> None:
+        text = self.calibration_.too_large(np.bincount(clusters))
+        if text is not None:
+            warnings.warn(text, LocusWarning, stacklevel=3)
 
     def _no_rows(self) -> str:
         """Why there are no calibration rows that could certify."""

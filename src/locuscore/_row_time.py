@@ -19,7 +19,7 @@ from locuscore._row_rules import RowRules
 from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
-from locuscore._shared.labels import label_codes
+from locuscore._shared.labels import column_or_labels, label_codes
 from locuscore._shared.targets import as_targets
 from locuscore._stream.adaptive import AdaptiveBounds
 from locuscore.calibration._fading import FadingCalibration
@@ -38,7 +38,7 @@ class RowTime(RowRules):
         half_life: float | None = None,
         drift_per_row: float | None = None,
         alpha: float = 0.1,
-        clusters: ArrayLike | None = None,
+        clusters: ArrayLike | str | None = None,
         groups: Any = None,
     ) -> Self:
         """Return a new `Locus`: the same loss model, calibrated on these labelled rows instead.
@@ -67,7 +67,7 @@ class RowTime(RowRules):
             The smallest alpha to be asked for: fading too fast for it is refused. It goes with
             `half_life`.
         clusters
-            One label per row, for a `Locus` that was fitted with clusters.
+            One label per row, or the name of a column, for a `Locus` fitted with clusters.
         groups
             One label per row, for groups that were given to `fit` as an array.
 
@@ -142,6 +142,7 @@ class RowTime(RowRules):
         tails = self.loss_model_.tails(S, z)
         new = copy.copy(self)
         new.calibration_rows_, new.n_labelled_ = np.arange(len(z)), len(z)
+        how = replace(how, clusters=column_or_labels(outputs.X, how.clusters))
         check_same_order(X=outputs.X, clusters=how.clusters, groups=how.groups)
         codes = how.cluster_codes(len(z))
         cal = Part(outputs.X, new.calibration_rows_, S, tails, codes)
@@ -158,7 +159,7 @@ class Recalibration:
     half_life: float | None = None
     drift_per_row: float | None = None
     alpha: float = 0.1
-    clusters: ArrayLike | None = None
+    clusters: ArrayLike | str | None = None
     groups: Any = None
 
     def check(self, old: Calibration) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cli_for_tests import assert_same, fails, homes, read, run, write
-from locuscore import ClusterCertificate, Locus, Scorer, prediction_column
+from locuscore import ClusterCertificate, GroupRule, Locus, Scorer, prediction_column
 from locuscore.__main__ import main
-from locuscore.calibration import ByGroup, CrossFit, Shifted
+from locuscore.calibration import ByGroup, ClusterRows, CrossFit, Shifted
 from locuscore.engines import Scale
 from locuscore.report import report
 from locuscore.report._verdict import Claim, judge
@@ -287,6 +287,57 @@ def test_a_check_of_what_has_no_exact_test_fails(tmp_path, capsys):
     said = fails(capsys, *arguments, "--fail-if-broken", "--quiet", code=4)
     assert "could be tested" in said
     assert page.exists()
+
+
+def test_a_rule_for_each_group(tmp_path, capsys):
+    data, archive = write(homes(400), tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    run(capsys, "fit", data, *BY_COLUMN, *QUICK, "-o", archive)
+    fresh, certified = homes(600, seed=1), tmp_path / "certified.locus"
+    arguments = ["certify", archive, write(fresh, tmp_path / "fresh.csv"), "-o", certified]
+    arguments += ["--tau", 2.0, "--eta", 0.5, "--groups"]
+    said = run(capsys, *arguments, "town")
+    locus, rule = Scorer.load(archive).locus, Scorer.load(certified).rule
+    assert isinstance(rule, GroupRule)
+    expected = locus.certify_groups("town", 2.0, 0.5, 0.1, fresh[FEATURES], fresh["price"])
+    assert rule.to_dict() == expected.to_dict()
+    assert "town" in said["card"]
+    assert "features are" in fails(capsys, *arguments, "price")
+    assert "--starts" in fails(capsys, *arguments, "town", "--starts", 0.5, code=2)
+    assert "--clusters" in fails(capsys, *arguments, "town", "--clusters", "id", code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (["--clusters", "price"], ["--clusters price", "true values"]),
+        (["--groups", "town", "--groups", "town"], ["--groups town", "more than once"]),
+        (["--largest-cluster", 5], ["--largest-cluster", "--clusters"]),
+        (["--out-of-bag", "--cross-fit", 3], ["--out-of-bag", "--cross-fit"]),
+    ],
+)
+def test_options_that_make_no_calibration(options, facts, tmp_path, capsys):
+    data, archive = write(homes(90), tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    said = fails(capsys, "fit", data, *BY_COLUMN, *QUICK, *options, "-o", archive, code=2)
+    assert all(fact in " ".join(said.split()) for fact in facts)
+
+
+def test_the_target_is_no_cluster_later_either(tmp_path, capsys):
+    frame = with_days(homes(400))
+    data, archive = write(frame, tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    options = ["--clusters", "day", "--largest-cluster", 12]
+    said = run(capsys, "fit", data, *BY_COLUMN, *QUICK, *options, "-o", archive)
+    assert said["card"] == Scorer(by_hand(frame, ClusterRows(12), clusters=frame["day"])).card
+    made, new = ["-o", tmp_path / "new"], write(with_days(homes(99, seed=1)), tmp_path / "new.csv")
+    for command in (["certify", "--tau", 1, "--eta", 0.5], ["recalibrate"], ["report"]):
+        name, *more = command
+        said = fails(capsys, name, archive, new, *made, *more, "--clusters", "price", code=2)
+        assert "--clusters price" in said
+
+
+def test_one_forest_out_of_bag(tmp_path, capsys):
+    data, archive = write(homes(90), tmp_path / "rows.csv"), tmp_path / "guard.locus"
+    said = run(capsys, "fit", data, *BY_COLUMN, "--out-of-bag", "-o", archive)
+    assert "Heuristic, nothing is promised" in said["card"]
 
 
 def test_a_report_reads_weights_from_a_column(tmp_path, capsys):

@@ -11,7 +11,6 @@ import numpy as np
 
 from locuscore._inputs.losses import resolve_loss
 from locuscore._inputs.opinion_models import (
-    Folds,
     boosted_classes,
     boosted_numbers,
     linear_classes,
@@ -22,6 +21,7 @@ from locuscore._inputs.outputs import Outputs
 from locuscore._laws.class_law import ClassLaw
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import one_per_row
+from locuscore._shared.folds import Folds
 from locuscore._shared.kept import Kept
 from locuscore._shared.readable import readable, readable_pair, shortened
 

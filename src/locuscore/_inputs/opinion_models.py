@@ -16,12 +16,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.boosting import BoostedClasses, BoostedTrees
+from locuscore._shared.folds import Folds, make_folds
 
 N_FOLDS = 5
 STEP = 5  # rounds of boosting between two comparisons
@@ -34,7 +34,6 @@ FEWEST_PER_CLASS = 500
 
 Error = Callable[[np.ndarray, FloatArray], float]  # target and prediction -> a sum over rows
 Stages = Callable[[Any, FloatArray], Iterator[FloatArray]]  # predictions after each round
-Folds = list[tuple[IntArray, IntArray]]  # rows to learn from, rows left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +45,8 @@ class Learned:
 
 
 def folds_of(n: int, seed: int, clusters: IntArray | None = None) -> Folds:
-    """Rows to learn from and rows left out, five times.
-
-    Whole clusters are left out, where there are several: a model that has seen other rows of a
-    row's own cluster flatters it, as it does the rows it has seen.
-    """
-    n_clusters = 0 if clusters is None else len(np.unique(clusters))
-    if clusters is not None and n_clusters > 1:
-        # The largest go first to the fold with the fewest rows; of equal ones, chance decides.
-        shuffled = np.random.default_rng(seed).permutation(int(clusters.max()) + 1)[clusters]
-        parts = GroupKFold(min(N_FOLDS, n_clusters)).split(np.empty((n, 0)), groups=shuffled)
-        return list(parts)
-    return list(KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.empty((n, 0))))
+    """Rows to learn from and rows left out, five times, see `make_folds`."""
+    return make_folds(n, N_FOLDS, seed, clusters)
 
 
 def boosted_numbers(S: FloatArray, target: FloatArray, folds: Folds, seed: int) -> Learned:

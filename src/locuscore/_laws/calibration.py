@@ -144,6 +144,10 @@ class BaseCalibration:
         """Number of calibration rows."""
         return len(self.tails)
 
+    def __repr__(self) -> str:
+        clusters = "" if self.n_clusters is None else f", n_clusters={self.n_clusters}"
+        return f"{type(self).__name__}(n={self.n}{clusters})"
+
     def promised(self, alpha: float) -> float:
         """Largest probability of a loss above its bound, but for what `plus` says."""
         return alpha
@@ -193,6 +197,10 @@ class BaseCalibration:
     @property
     def n_entries(self) -> int | None:
         """How many different entries rows can have, if each has a promise of its own."""
+        return None
+
+    def too_large(self, sizes: IntArray) -> str | None:
+        """Clusters may have any number of rows."""
         return None
 
     def n_unknown(self, entries: np.ndarray) -> int:
@@ -253,7 +261,7 @@ def sorted_tails(cal: Part) -> FloatArray:
     return np.sort(cal.tails)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MarginalCalibration(BaseCalibration):
     """All rows are exchangeable, so every row has the same level (Theorem 1).
 

@@ -69,13 +69,15 @@ def fit_engine(
     errors: SignedErrors | None,
     spread: int | None = None,
     class_law: ClassLaw | None = None,
+    clusters: IntArray | None = None,
 ) -> Any:
     """Fit an engine; what else is known reaches one whose `fit` has a parameter of that name.
 
     `spread` is the position of the signal that tells how far the predictor's members disagree,
-    `class_law` is what the second opinion on a class says of the loss.
+    `class_law` is what the second opinion on a class says of the loss, and `clusters` are codes of
+    the clusters of the rows, for engines that leave rows out.
     """
-    known = {"errors": errors, "spread": spread, "class_law": class_law}
+    known = {"errors": errors, "spread": spread, "class_law": class_law, "clusters": clusters}
     told = {
         name: value
         for name, value in known.items()

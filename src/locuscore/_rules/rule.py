@@ -245,9 +245,10 @@ def tau_rule(
         "share of bad rows among the accepted."
     )
     if promise is not None:
+        holds = "promise holds" if standing == "theorem" else "heuristic is all there is"
         guarantee = (
             f"An accepted row with a loss above {tau:g} has a loss above its bound, so the bound's "
-            f"promise holds for such rows: {promise}"
+            f"{holds} for such rows: {promise}"
         )
         assumptions: tuple[str, ...] = ("tau and alpha chosen without the calibration losses",)
         return FlagRule(score, tau, standing, guarantee, assumptions, certificate=claim)

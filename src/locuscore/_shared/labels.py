@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._protocols import IntArray
+from locuscore._protocols import IntArray, Rows
 from locuscore._shared.checks import is_missing
+from locuscore._shared.frames import column
 
 
 def read_labels(groups: Any, n: int, name: str = "groups") -> list[Any]:
@@ -22,6 +23,11 @@ def read_labels(groups: Any, n: int, name: str = "groups") -> list[Any]:
     if shape != (n,):
         raise ValueError(f"{name} must hold one label per row, {n} in all; got shape {shape}.")
     return labels
+
+
+def column_or_labels(X: Rows, labels: Any) -> Any:
+    """Return the labels of rows, or the column of X that a text names."""
+    return column(X, labels) if isinstance(labels, str) else labels
 
 
 def label_codes(groups: Any, n: int, name: str = "groups") -> tuple[list[Hashable], IntArray]:

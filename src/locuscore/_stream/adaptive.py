@@ -28,6 +28,7 @@ bounds between the two ends. So the level at alpha_t may come from the newest ro
 instead of D2: where data drift far, alpha_t would have to stay near 0, where bounds are infinite.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -69,7 +70,8 @@ class LongRun:
     """What is promised of the share above the bound after `labels` labels, for one alpha.
 
     ``least <= share_above <= most`` holds for every sequence of rows; `longest_wait` is D, the most
-    rows decided from one row on, itself included, before its label was applied.
+    rows decided from one row on, itself included, before its label was applied. As long as labels
+    come within that, `most` is below 1 after `begins` labels.
     """
 
     alpha: float
@@ -78,12 +80,20 @@ class LongRun:
     share_above: float
     least: float
     most: float
+    begins: int = 0
 
     @property
     def sentence(self) -> str:
         """The promise in words."""
         if not self.labels:
             return "No label was applied yet, so nothing is promised yet."
+        if self.most >= 1:
+            return (
+                f"No promise yet (alpha = {self.alpha:g}): it begins after {self.begins:,} labels, "
+                f"if none comes after more than {self.longest_wait:,} decided rows. Of the "
+                f"{self.labels:,} rows whose labels were applied, the share "
+                f"{self.share_above:.4g} is above its bound."
+            )
         return (
             f"Of the {self.labels:,} rows whose labels were applied, at most the share "
             f"{self.most:.4g} can be above its bound (alpha = {self.alpha:g}), whatever the rows "
@@ -248,9 +258,10 @@ class AdaptiveBounds:
         n, wait, step = self.labels, self.longest_wait, self.step
         if not n or step is None:
             return LongRun(alpha, 0, 0, 0.0, 0.0, 1.0)
-        most = alpha + (alpha / step + (1.0 - alpha) * wait) / n
+        debt = alpha / step + (1.0 - alpha) * wait
+        most, begins = alpha + debt / n, math.floor(debt / (1.0 - alpha)) + 1
         least = alpha - ((1.0 - alpha) / step + alpha * wait) / n
-        return LongRun(alpha, n, wait, above / n, max(0.0, least), min(1.0, most))
+        return LongRun(alpha, n, wait, above / n, max(0.0, least), min(1.0, most), begins)
 
     def state(self) -> dict[str, Any]:
         """Everything but the `Locus`, in the types JSON has; see `Locus.resume`."""

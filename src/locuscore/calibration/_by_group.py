@@ -18,6 +18,7 @@ from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import check_count, check_same_order
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
+from locuscore.calibration._choice import Choice
 from locuscore.calibration._overlap import OverlapCalibration, check_sets, codes_of
 from locuscore.calibration._row_labels import (
     Groups,
@@ -32,8 +33,8 @@ from locuscore.calibration._sorted_blocks import SortedBlocks
 MOST_LEVELS = 100  # alphas whose levels are kept at hand
 
 
-@dataclass(frozen=True, eq=False)
-class ByGroup:
+@dataclass(frozen=True, eq=False, repr=False)
+class ByGroup(Choice):
     """Calibrate every group of rows: ``P(Z <= U | group) >= 1 - alpha`` in each of them.
 
     Groups that do not overlap have their own level each, from their own rows of D2: the k-th
@@ -148,7 +149,7 @@ class ByGroup:
         return RowLabels(()) if is_array else told_by(self.by)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupCalibration(BaseCalibration):
     """A level for each group, from the tails of its own rows (Theorem 1 within the group).
 

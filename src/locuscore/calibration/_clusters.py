@@ -15,6 +15,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import check_count
 from locuscore._shared.cluster_coverage import cluster_p_values
 from locuscore._shared.kept import Kept
+from locuscore.calibration._choice import Choice
 
 UNIT_BITS = 128
 MOST_LARGEST = 2**50  # whole numbers of this size are exact as floats
@@ -78,7 +79,7 @@ class ClusteredTails(BaseCalibration):
         return float(share), *p_values
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClusterCalibration(ClusteredTails):
     """Clusters are exchangeable, and each counts once (hierarchical conformal prediction).
 
@@ -141,7 +142,7 @@ class ClusterCalibration(ClusteredTails):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClusterRowsCalibration(ClusteredTails):
     """Clusters are exchangeable, and each counts by its rows (conformal risk control).
 
@@ -192,6 +193,17 @@ class ClusterRowsCalibration(ClusteredTails):
         text = too_few_rows(self.n_clusters, alpha, top, "clusters", needed)
         return f"{text[:-1]}, with {rows} rows in all: a cluster may have {self.largest}."
 
+    def too_large(self, sizes: IntArray) -> str | None:
+        """Say that new clusters have more rows than declared; None if none has."""
+        large = int(np.sum(sizes > self.largest))
+        if not large:
+            return None
+        return (
+            f"{large:,} of {len(sizes):,} clusters have more rows than the declared largest, "
+            f"{self.largest} (up to {int(sizes.max()):,}): the bound promises nothing of such "
+            "clusters. Fit again with ClusterRows of a larger number."
+        )
+
     def sentence(self, alphas: Sequence[float]) -> str:
         """The promise for all rows of new clusters."""
         return (
@@ -203,8 +215,8 @@ class ClusterRowsCalibration(ClusteredTails):
         )
 
 
-@dataclass(frozen=True)
-class ClusterRows:
+@dataclass(frozen=True, repr=False)
+class ClusterRows(Choice):
     """The promise for all rows of new clusters, so that a large cluster counts for more.
 
     With ``fit(X, y, clusters=labels)``, the default calibration promises that a random row of a

@@ -23,10 +23,11 @@ from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.calibration._all_rows import AllRows, AllRowsFit, refuse_extras
+from locuscore.calibration._choice import Choice
 
 
-@dataclass(frozen=True)
-class CrossFit:
+@dataclass(frozen=True, repr=False)
+class CrossFit(Choice):
     """All rows model the loss and all rows calibrate: k loss models in k folds of equal size.
 
     Signals, second opinion, engine and gamma are learned k times, each time without one fold. With
@@ -54,6 +55,18 @@ class CrossFit:
     k
         Number of folds, from 2 to the number of rows. Rows that are left over, fewer than k of
         them, model in every fold and calibrate in none, so that folds are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.calibration import CrossFit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=60)
+    >>> locus = Locus(lambda X: X[:, 0], calibration=CrossFit(3), random_state=0).fit(X, y)
+    >>> print(f"{1 - locus.calibration_.promised(0.1):.3f}")  # the floor at alpha = 0.1
+    0.737
     """
 
     k: int = 10
@@ -94,7 +107,7 @@ class CrossFit:
         return AllRowsFit(FoldSignals(signals), model, calibration, np.sort(folds, axis=None))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossFitCalibration(BaseCalibration):
     """Reads bounds off the cross-fitted law, which is calibrated as it stands.
 

@@ -18,7 +18,7 @@ LONGEST = 2**40  # rows; a longer half-life is none
 HOW_LARGE = "sum_i w_i d_TV(rows, rows with row i and the new row exchanged) / (1 + sum_i w_i)"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FadingCalibration(BaseCalibration):
     """A calibration row `age` rows before the new one has the weight ``2 ** (-age / half_life)``.
 

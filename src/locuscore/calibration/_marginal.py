@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from locuscore._laws.calibration import MarginalCalibration, sorted_tails
 from locuscore._protocols import CalibrationChoice, IntArray, Part, Rows
 from locuscore._shared.checks import check_methods
+from locuscore.calibration._choice import Choice
 from locuscore.calibration._clusters import ClusterCalibration
 
 
-@dataclass(frozen=True)
-class Marginal:
+@dataclass(frozen=True, repr=False)
+class Marginal(Choice):
     """The default: new rows are exchangeable with those of D2 (Theorem 1).
 
     If `fit` is given clusters, whole clusters are exchangeable instead, and the promise is for a
@@ -37,5 +38,8 @@ def resolve_calibration(choice: CalibrationChoice | None) -> CalibrationChoice:
     """Return the choice of calibration; None is `Marginal`."""
     if choice is None:
         return Marginal()
+    if isinstance(choice, type):
+        name = choice.__name__
+        raise TypeError(f"calibration must be an object, {name}(...); got the class {name}.")
     check_methods(choice, ["check", "calibrate"], "calibration")
     return choice

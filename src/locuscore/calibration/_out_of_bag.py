@@ -17,12 +17,13 @@ from locuscore._protocols import Calibration, IntArray, Part, Rows
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.calibration._all_rows import AllRows, AllRowsFit, refuse_extras
+from locuscore.calibration._choice import Choice
 from locuscore.engines._forest import Forest
 from locuscore.engines._out_of_bag import out_of_bag_laws
 
 
-@dataclass(frozen=True)
-class OutOfBag:
+@dataclass(frozen=True, repr=False)
+class OutOfBag(Choice):
     """All rows grow one forest, and each calibrates with the trees that were grown without it.
 
     The tail of a row is that of the trees that have not seen it, with its own loss taken out of
@@ -33,6 +34,18 @@ class OutOfBag:
     one row more than those that calibrate it. Measured coverage is close to ``1 - alpha``, see
     benchmarks/choices/out_of_bag.py; `CrossFit` has a theorem. The engine must be a `Forest`, and
     gamma is not supported. While fitting, memory grows with rows times trees, 60 bytes for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.calibration import OutOfBag
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=60)
+    >>> locus = Locus(lambda X: X[:, 0], calibration=OutOfBag(), random_state=0).fit(X, y)
+    >>> locus.calibration_.n, locus.calibration_.promised(0.1)  # all rows, and no promise
+    (60, 1.0)
     """
 
     def check(self, X: Rows, clusters: IntArray | None, target: Rows | None) -> None:
@@ -73,7 +86,7 @@ class OutOfBag:
         return AllRowsFit(learned.signals, model, calibration, known)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OutOfBagCalibration(MarginalCalibration):
     """The level of marginal calibration, from tails that are out of bag; a heuristic."""
 

@@ -61,7 +61,7 @@ def solved_levels(codes: IntArray, tails: FloatArray, sets: IntArray) -> FloatAr
     return np.ascontiguousarray(np.minimum.accumulate(levels, axis=1)[:, ::-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OverlapCalibration(BaseCalibration):
     """A level for each set of groups, so that every group keeps the promise.
 

@@ -10,6 +10,7 @@ from locuscore._inputs.schema import Schema
 from locuscore._protocols import FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import LocusWarning, check_between, check_same_order
 from locuscore._shared.frames import as_array, as_rows, n_rows
+from locuscore.calibration._choice import Choice
 from locuscore.calibration._density_ratio import check_enough, learn_ratio
 from locuscore.calibration._weighted import Reader, WeightedCalibration
 from locuscore.calibration._weights import WeightColumn, check_weights
@@ -17,8 +18,8 @@ from locuscore.calibration._weights import WeightColumn, check_weights
 FEW_ROWS = 30  # of equal weight: with fewer, the coverage varies by more than five points
 
 
-@dataclass(frozen=True, eq=False)
-class Shifted:
+@dataclass(frozen=True, eq=False, repr=False)
+class Shifted(Choice):
     """New rows come from another mix of x, the target; losses given x are distributed alike.
 
     A row of D2 counts by its weight, which says how many times as often such rows come among new

@@ -27,7 +27,7 @@ LARGEST_UNITS = 2.0**1000
 Reader = Callable[[Rows], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WeightedCalibration(BaseCalibration):
     """Each row of D2 counts by its weight, and a new row by its own (Tibshirani et al. 2019).
 

@@ -138,7 +138,7 @@ def fit(
     own = [] if calibration.clusters is None else [calibration.clusters]
     left_out = [*(drop or []), *(name for name in own if name not in (feature or []))]
     names = _features(source, target, g, predictions, feature, left_out)
-    calibration.check_columns(source, names)
+    calibration.check_columns(source, names, target)
     wanted = list(dict.fromkeys([*names, target, *own]))
     sample = read_labelled(terminal, source, wanted, [target, *predictions], max_rows, seed)
     if not feature and not hasattr(g, "feature_names_in_"):  # nobody has asked for these columns

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from locuscore import Scorer
-from locuscore.cli._calibration import cluster_labels
+from locuscore.cli._calibration import check_no_target, cluster_labels
 from locuscore.cli._fit import known_target, read_labelled, split_target
 from locuscore.cli._option_values import missing_columns
 from locuscore.cli._sample import Sample
@@ -40,6 +40,7 @@ def read_fresh(
     An array has no names, so there the columns of target and clusters are never features.
     """
     label = known_target(scorer, target)
+    check_no_target(clusters, label)
     types = csv_types(scorer)
     source = open_table(path, None if types is None else {**types, label: None})
     own = [] if clusters is None else [clusters]

@@ -203,6 +203,34 @@ ClustersAgain = Annotated[
         CALIBRATION,
     ),
 ]
+LargestCluster = Annotated[
+    int | None,
+    option(
+        "--largest-cluster",
+        "N",
+        "No cluster has more rows; the promise is then for all rows of new clusters. Goes with "
+        "--clusters.",
+        CALIBRATION,
+        least=1,
+    ),
+]
+OutOfBagSwitch = Annotated[
+    bool,
+    switch(
+        "--out-of-bag",
+        "All rows model and all calibrate, in one forest; a heuristic, nothing is promised.",
+        CALIBRATION,
+    ),
+]
+GroupsOfRule = Annotated[
+    str | None,
+    option(
+        "--groups",
+        "COLUMN",
+        "Certify each group of this column, a feature; the rule then has a threshold for each.",
+        RULE,
+    ),
+]
 TargetRows = Annotated[
     Path | None,
     option(

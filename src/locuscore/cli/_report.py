@@ -12,6 +12,7 @@ from rich.console import Console
 
 from locuscore import Scorer
 from locuscore.cli import _options as options
+from locuscore.cli._calibration import check_no_target
 from locuscore.cli._exit_codes import BROKEN
 from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._option_values import ArchiveOptions, check_output, missing_columns
@@ -155,6 +156,7 @@ class LabelledRows:
         cls, scorer: Scorer, path: Path, label: str, is_loss: bool, beside: Beside
     ) -> "LabelledRows":
         """Find the columns."""
+        check_no_target(beside.clusters, label)
         types = csv_types(scorer)
         if types is not None:
             is_number = is_loss or scorer.locus.loss_.reads == "numbers"

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._laws.signed_errors import SignedErrors, fit_engine
-from locuscore._protocols import FloatArray, LossEngine
+from locuscore._protocols import FloatArray, IntArray, LossEngine
 from locuscore._shared.checks import check_methods
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
@@ -62,17 +62,23 @@ class Ensemble(BaseEstimator):
     cv: int = 5
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
+    def fit(
+        self,
+        S: FloatArray,
+        z: FloatArray,
+        errors: SignedErrors | None = None,
+        clusters: IntArray | None = None,
+    ) -> Self:
         """Find the weights, then fit every member on all rows; errors are told who takes them."""
         members = _check_members(self.engines)
         given = _check_weights(self.weights, len(members))
         fold_seed, *seeds = spawn_seeds(self.random_state, 1 + len(members))
         ready = [seeded(engine, seed) for engine, seed in zip(members, seeds, strict=True)]
         if given is None:
-            self.weights_ = _stacked_weights(ready, S, z, self.cv, fold_seed, errors)
+            self.weights_ = _stacked_weights(ready, S, z, self.cv, fold_seed, errors, clusters)
         else:
             self.weights_ = given
-        self.engines_ = [fit_engine(engine, S, z, errors) for engine in ready]
+        self.engines_ = [fit_engine(engine, S, z, errors, clusters=clusters) for engine in ready]
         return self
 
     def predict_draws(self, S: FloatArray) -> WeightedDraws:
@@ -116,12 +122,13 @@ def _stacked_weights(
     cv: int,
     seed: int,
     errors: SignedErrors | None,
+    clusters: IntArray | None,
 ) -> FloatArray:
     """Weights on the simplex with the smallest CRPS of the mixture, out of fold."""
     if len(z) < FEWEST_ROWS:
         return np.full(len(engines), 1.0 / len(engines))
     total = np.zeros((len(engines), len(engines)))
-    by_engine = [fold_laws(engine, S, z, cv, seed, errors) for engine in engines]
+    by_engine = [fold_laws(engine, S, z, cv, seed, errors, clusters) for engine in engines]
     for folds in zip(*by_engine, strict=True):
         rows = folds[0].rows
         total += _crps_matrix([fold.law for fold in folds], z[rows])

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.model_selection import KFold
 
 from locuscore._laws.distribution import LossDistribution
 from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.folds import Folds, make_folds
 
 MOST_ROWS = 1_000
 
@@ -31,22 +31,31 @@ def fold_laws(
     cv: int,
     seed: int,
     errors: SignedErrors | None = None,
+    clusters: IntArray | None = None,
 ) -> Iterable[Fold]:
     """Yield the folds of an engine; the same seed gives the same rows to every engine.
 
-    Laws are given for at most `MOST_ROWS` evenly spaced rows of each fold: enough to compare by.
+    Clusters stay whole. Laws are given for at most `MOST_ROWS` evenly spaced rows of each fold:
+    enough to compare by.
     """
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds; got {cv}.")
-    folds = KFold(min(cv, len(z)), shuffle=True, random_state=seed)
-    return _laws(engine, S, z, folds, errors)
+    folds = make_folds(len(z), cv, seed, clusters)
+    return _laws(engine, S, z, folds, errors, clusters)
 
 
 def _laws(
-    engine: Any, S: FloatArray, z: FloatArray, folds: KFold, errors: SignedErrors | None
+    engine: Any,
+    S: FloatArray,
+    z: FloatArray,
+    folds: Folds,
+    errors: SignedErrors | None,
+    clusters: IntArray | None,
 ) -> Iterator[Fold]:
-    for kept, out in folds.split(S):
+    for kept, out in folds:
         told = None if errors is None else errors.take(kept)
-        fitted = fit_engine(clone(engine, safe=False), S[kept], z[kept], told)
+        whole = None if clusters is None else clusters[kept]
+        engine_of_fold = clone(engine, safe=False)
+        fitted = fit_engine(engine_of_fold, S[kept], z[kept], told, clusters=whole)
         rows = out[:: -(-len(out) // MOST_ROWS)]
         yield Fold(rows, Law(fitted.predict_draws(S[rows])))

@@ -5,12 +5,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.boosting import BoostedTrees
 from locuscore._shared.checks import one_per_row
+from locuscore._shared.folds import make_folds
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import NormalDraws, smallest_scale
@@ -37,13 +38,13 @@ class Gaussian(BaseEstimator):
     _: KW_ONLY
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
-        """Fit the location, then the log scale of its out-of-fold errors."""
+    def fit(self, S: FloatArray, z: FloatArray, clusters: IntArray | None = None) -> Self:
+        """Fit the location, then the log scale of its out-of-fold errors, by whole clusters."""
         seeds = spawn_seeds(self.random_state, 3)
         default = BoostedTrees(max_iter=100, learning_rate=0.05)
         self.location_ = seeded(default if self.location is None else self.location, seeds[0])
         self.scale_ = seeded(default if self.scale is None else self.scale, seeds[1])
-        folds = KFold(min(5, len(z)), shuffle=True, random_state=seeds[2])
+        folds = make_folds(len(z), 5, seeds[2], clusters)
         errors = np.abs(z - cross_val_predict(self.location_, S, z, cv=folds))
         # A tenth of the mean error keeps rows with almost no error from dominating the log scale.
         self.floor_ = max(0.1 * float(errors.mean()), smallest_scale(z))

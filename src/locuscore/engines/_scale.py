@@ -5,12 +5,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._protocols import FloatArray
+from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.boosting import BoostedTrees
 from locuscore._shared.checks import one_per_row
+from locuscore._shared.folds import make_folds
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import ShapeDraws
@@ -44,15 +45,15 @@ class Scale(BaseEstimator):
     cv: int = 5
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray) -> Self:
-        """Fit the mean-loss model and its shape."""
+    def fit(self, S: FloatArray, z: FloatArray, clusters: IntArray | None = None) -> Self:
+        """Fit the mean-loss model and its shape; `clusters` stay whole in its folds."""
         seeds = spawn_seeds(self.random_state, 2)
         default = BoostedTrees(loss="poisson", max_iter=100, learning_rate=0.05)
         self.model_ = seeded(default if self.model is None else self.model, seeds[0])
         self.unit_ = float(np.mean(np.abs(z))) or 1.0
         # Never zero: the Poisson deviance refuses a fold in which every loss is zero.
         size = self._positive(np.abs(z) / self.unit_)
-        folds = KFold(min(self.cv, len(z)), shuffle=True, random_state=seeds[1])
+        folds = make_folds(len(z), self.cv, seeds[1], clusters)
         # Out of fold: on its own rows the model fits too well, and the ratios would be too narrow.
         expected = cross_val_predict(self.model_, S, size, cv=folds)
         self.model_.fit(S, size)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._laws.calibration import calibrated_level
 from locuscore._laws.signed_errors import SignedErrors, fit_engine
-from locuscore._protocols import FloatArray, LossDraws, LossEngine
+from locuscore._protocols import FloatArray, IntArray, LossDraws, LossEngine
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
 from locuscore._shared.progress import tracked
@@ -64,6 +64,7 @@ def select_engine(
     max_rows: int = 5_000,
     random_state: Any = None,
     errors: SignedErrors | None = None,
+    clusters: IntArray | None = None,
 ) -> EngineSelection:
     """Compare engines on rows they were not fitted on; the smallest CRPS wins.
 
@@ -92,6 +93,8 @@ def select_engine(
         Seed of the part, the folds and the engines.
     errors
         Signed errors of D1, for engines that take them; `Locus` passes them to `Auto`.
+    clusters
+        A code per row where rows come in clusters, which stay whole in the folds.
 
     Examples
     --------
@@ -110,10 +113,12 @@ def select_engine(
     if len(z) > max_rows:
         rows = np.sort(np.random.default_rng(part_seed).permutation(len(z))[:max_rows])
         S, z, errors = S[rows], z[rows], None if errors is None else errors.take(rows)
+        clusters = None if clusters is None else clusters[rows]
     records, pairs = [], list(zip(named.items(), seeds, strict=True))
     for (name, engine), seed in tracked(pairs, "comparing engines"):
         start = time.perf_counter()
-        record = {"name": name} | _score(seeded(engine, seed), S, z, cv, level, fold_seed, errors)
+        folds = fold_laws(seeded(engine, seed), S, z, cv, fold_seed, errors, clusters)
+        record = {"name": name} | _score(folds, z, level)
         records.append(record | {"seconds": time.perf_counter() - start})
         if record["error"] is not None:
             warnings.warn(
@@ -162,7 +167,13 @@ class Auto(BaseEstimator):
     max_rows: int = 5_000
     random_state: Any = None
 
-    def fit(self, S: FloatArray, z: FloatArray, errors: SignedErrors | None = None) -> Self:
+    def fit(
+        self,
+        S: FloatArray,
+        z: FloatArray,
+        errors: SignedErrors | None = None,
+        clusters: IntArray | None = None,
+    ) -> Self:
         """Select an engine and fit it; errors are told to engines that take them."""
         seed, engine_seed = spawn_seeds(self.random_state, 2)
         given = _default_candidates() if self.candidates is None else self.candidates
@@ -175,9 +186,10 @@ class Auto(BaseEstimator):
             max_rows=self.max_rows,
             random_state=seed,
             errors=errors,
+            clusters=clusters,
         )
         winner = seeded(self.selection_.winner, engine_seed)
-        self.engine_ = fit_engine(winner, S, z, errors)
+        self.engine_ = fit_engine(winner, S, z, errors, clusters=clusters)
         return self
 
     def predict_draws(self, S: FloatArray) -> LossDraws:
@@ -216,17 +228,8 @@ def _named(candidates: Any) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _score(
-    engine: Any,
-    S: FloatArray,
-    z: FloatArray,
-    cv: int,
-    alpha: float,
-    seed: int,
-    errors: SignedErrors | None,
-) -> dict[str, Any]:
+def _score(folds: Iterable[Fold], z: FloatArray, alpha: float) -> dict[str, Any]:
     """Mean scores of one engine over its folds, with standard errors; or what went wrong."""
-    folds = fold_laws(engine, S, z, cv, seed, errors)
     try:
         parts = [_fold_scores(fold, z[fold.rows], alpha) for fold in folds]
     except Exception as error:  # whatever an engine of somebody else may raise

@@ -45,6 +45,12 @@ class ClusterCounts:
         """Cluster, tail, whether accepted and whether bad, of all rows."""
         return [np.concatenate(parts) for parts in zip(*self.rows, strict=True)]
 
+    @property
+    def too_large(self) -> str:
+        """That clusters are larger than the calibration allows; empty if none is."""
+        calibration = self.scorer.locus.calibration_
+        return calibration.too_large(np.bincount(self.columns[0])) or ""
+
     def retested(self, claim: Claim) -> Claim:
         """A claim of coverage, tested by clusters."""
         assert claim.alpha is not None
@@ -82,7 +88,7 @@ class ClusterCounts:
             observed=share,
             p_value=p_value,
             p_doubled=doubled,
-            more="",
+            more=self.too_large,
             is_testable=True,
         )
 

@@ -220,7 +220,9 @@ class Summary:
                 of_rule = [whole.of_rule(claim, rule) for claim in of_rule]
             claims = [whole.retested(claim) for claim in claims]
         claims = [*(claim for claim in of_rule if claim is not None), *claims]
-        return judge(claims, [words.HIGHER] if any(map(words.is_high, coverage)) else [])
+        notes = [words.HIGHER] if any(map(words.is_high, coverage)) else []
+        large = "" if self.clusters is None else self.clusters.too_large
+        return judge(claims, [large, *notes] if large else notes)
 
     def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
         laws, found = Laws(self.scorer), []
