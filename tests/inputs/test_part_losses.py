@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import combinations, permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,17 @@ from sklearn.metrics import ndcg_score
 
 from engines_for_tests import ConstantNormal
 from helpers import assert_close, raises
-from locuscore import Locus, Scorer, cost_per_unit, ndcg, norm, prediction_column, relative
+from locuscore import (
+    ArchiveError,
+    Locus,
+    Scorer,
+    cost_per_unit,
+    ndcg,
+    norm,
+    prediction_column,
+    relative,
+)
+from locuscore._archive.estimator import decode_loss
 from locuscore._inputs.losses import resolve_loss
 from locuscore._inputs.part_losses import levenshtein
 from locuscore._laws.signed_errors import ErrorLoss
@@ -183,7 +194,7 @@ def test_masks_go_through_fit_bound_rule_and_scorer(rng, tmp_path):
     def segment(X):
         return X.reshape(-1, 6, 6) > 0.5
 
-    locus = fitted("iou", segment, X, y, signals="predictor", engine=Forest(n_trees=20))
+    locus = fitted("iou", segment, X, y, signals=["x", "predictor"], engine=Forest(n_trees=20))
     assert_close(locus.losses(X, y), value("iou", y, segment(X)))
     assert 0 < locus.loss_bound(X, alpha=0.2).max() <= 1
     scorer = Scorer(locus, locus.tau_rule(0.6, 0.2))
@@ -410,6 +421,28 @@ def test_an_archive_keeps_a_loss_by_name_and_parameters(loss, rng, tmp_path):
     assert_close(again.locus.losses(X, y), locus.losses(X, y))
     assert again.locus.loss_.name == locus.loss_.name
     assert again.locus.unit_ == "points"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"name": "cost_per_unit", "parameters": {"over": -1.0, "under": 1.0}},
+        {"name": "cost_per_unit", "parameters": {"over": "a", "under": 1.0}},
+        {"name": "cost_per_unit", "parameters": {"over": 1.0, "under": 1.0, "more": 1.0}},
+        {"name": "norm", "parameters": {"kind": "max", "weights": [1.0, np.nan]}},
+        {"name": "norm", "parameters": {"kind": ["max"], "weights": [1.0]}},
+        {"name": "relative", "parameters": {"floor": [[1.0]]}},
+        {"name": "ndcg", "parameters": {"top": 1.5}},
+        {"name": "system", "parameters": {"command": "true"}},
+        {"name": ["norm"], "parameters": {}},
+        {"name": "norm", "parameters": [1]},
+    ],
+    ids=str,
+)
+def test_a_forged_loss_is_refused(state):
+    reader = SimpleNamespace(decode=lambda value: value)
+    with pytest.raises((ArchiveError, ValueError)):
+        decode_loss(state, reader, None)
 
 
 def test_lists_of_several_lengths_are_no_targets_of_a_loss_of_numbers(rng):

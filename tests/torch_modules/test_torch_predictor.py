@@ -250,11 +250,11 @@ def test_the_spread_of_members_is_a_signal(regression):
 
 def test_masks_of_a_module_are_compared_by_iou():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 16)).astype(np.float32)
-    y = (X + 0.5 * rng.normal(size=X.shape) > 0).reshape(-1, 4, 4)
-    g = TorchPredictor(nn.Unflatten(1, (4, 4)), kind="mask")
+    X = rng.normal(size=(200, 4, 4)).astype(np.float32)
+    y = X + 0.5 * rng.normal(size=X.shape) > 0
+    g = TorchPredictor(nn.Identity(), kind="mask")
     locus = Locus(g, loss="iou", signals="predictor", engine=FEW_TREES, random_state=0).fit(X, y)
-    said = X.reshape(-1, 4, 4) > 0
+    said = X > 0
     both, either = ((y & said).sum(axis=(1, 2)), (y | said).sum(axis=(1, 2)))
     assert_close(locus.losses(X, y), 1 - both / either)
     assert Scorer(locus)(X[:3])["prediction"].shape == (3, 4, 4)
@@ -296,14 +296,15 @@ def reviews(n, seed):
     return texts, y
 
 
-def test_texts_go_through_fit_bound_rule_and_scorer():
+@pytest.mark.parametrize("kind", ["list", "column"])
+def test_texts_go_through_fit_bound_rule_and_scorer(kind):
     (old, y_old), (texts, y) = reviews(300, 0), reviews(700, 1)
     torch.manual_seed(0)
     loss = nn.functional.cross_entropy
     net = trained(Bag(), as_codes(old), torch.as_tensor(y_old), loss, 10, lr=0.05)
     g = TorchPredictor(net, as_codes, kind="classification", batch_size=64)
-    X = np.array(texts, dtype=object)[:, None]
-    assert_close(g.predict_proba(texts), g.predict_proba(X))
+    X = texts if kind == "list" else np.array(texts, dtype=object)[:, None]
+    assert_close(g.predict_proba(X), g.predict_proba(texts))
     signals = ["predictor", hidden_layer(g, "words")]
     locus = Locus(g, loss="log", signals=signals, engine=FEW_TREES, random_state=0)
     locus.fit(X[:500], y[:500])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from locuscore._protocols import Rows
-from locuscore._shared.frames import as_frame, read_array, take_rows
+from locuscore._shared.frames import as_frame, n_rows, read_array, take_rows
 
 Transform = Callable[[Any], Any]
 
@@ -69,7 +69,7 @@ class Batches:
 
     def of(self, X: Rows) -> Iterator[Batch]:
         """The batches of rows, in order; one empty batch where there are no rows."""
-        n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        n = n_rows(X)
         for start in range(0, max(n, 1), self.size):
             rows = take_rows(X, slice(start, start + self.size))
             made = _numbers(rows) if self.transform is None else self.transform(rows)
