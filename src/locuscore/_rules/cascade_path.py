@@ -14,6 +14,7 @@ from locuscore._rules.binomial_tests import allowed_bad, binomial_p_value
 from locuscore._shared.accepted import sorted_finite
 from locuscore._shared.blocks import row_blocks
 
+# Compared in benchmarks/choices/cascade_path.py.
 THRESHOLDS = {1: 60, 2: 15, 3: 10, 4: 7}  # of each model, by the number of models
 STEPS_BETWEEN = 8  # two vertices
 RATES = 15  # over which power is averaged
