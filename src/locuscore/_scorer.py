@@ -36,6 +36,7 @@ from locuscore._rules.group_rule import (
     Rule,
     check_rule,
     check_same_calibration,
+    kept_with,
     rule_from_dict,
 )
 from locuscore._shared.blocks import row_blocks
@@ -262,6 +263,7 @@ class Scorer:
             told = {"groups": groups, "weights": weights}
             locus = decode_locus(state["locus"], reader, predictor, loss, signals, told)
             rule = None if state["rule"] is None else rule_from_dict(state["rule"])
+            rule = None if rule is None else kept_with(rule, locus.calibration_digest_)
             try:
                 return cls(locus, rule, state["alphas"], allow_another_predictor)
             except PredictorChangedError as error:
