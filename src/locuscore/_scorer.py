@@ -35,6 +35,7 @@ from locuscore._rules.group_rule import (
     check_rule,
     check_same_calibration,
     in_unit,
+    kept_with,
     rule_from_dict,
 )
 from locuscore._shared.checks import LocusWarning, check_alpha
@@ -209,6 +210,7 @@ class Scorer(RowColumns):
             told = {"groups": groups, "weights": weights}
             locus = decode_locus(state["locus"], reader, predictor, loss, signals, told)
             rule = None if state["rule"] is None else rule_from_dict(state["rule"])
+            rule = None if rule is None else kept_with(rule, locus.calibration_digest_)
             try:
                 return cls(locus, rule, state["alphas"], allow_another_predictor)
             except PredictorChangedError as error:

@@ -355,7 +355,21 @@ def test_a_loaded_locus_certifies_groups_and_fades_after_folds(tmp_path):
     loaded = Scorer.load(tmp_path / "x.locus").locus.recalibrate(X[90:], y[90:])
     rule = loaded.certify_groups(2, 0.5, 0.4, 0.2)
     assert set(rule) == {0.0, 1.0}
-    assert not rule.accepts_nothing
     scorer = Scorer(loaded.recalibrate(X[90:], y[90:], half_life=50), alphas=ALPHAS)
     scorer.save(tmp_path / "x.locus")
     assert_same_scores(scorer, Scorer.load(tmp_path / "x.locus"), X)
+
+
+@pytest.mark.extra
+def test_a_rule_of_an_earlier_version_belongs_to_the_calibration_it_was_kept_with(tmp_path):
+    X, y = rows(200)
+    settings = {"engine": Scale(), "signals": ["x", "predictor"], "random_state": 0}
+    locus, path = Locus(prediction_column(0), **settings).fit(X, y), tmp_path / "x.locus"
+    Scorer(locus, locus.tau_rule(0.5, 0.2)).save(path)
+    state = json.loads(members_of(path)["scorer.json"])
+    del state["rule"]["evidence"]["calibration"]
+    forge(path, {"scorer.json": json.dumps(state).encode()})
+    loaded = Scorer.load(path)
+    assert loaded.rule == locus.tau_rule(0.5, 0.2)
+    with raises(ValueError, "another calibration"):
+        Scorer(loaded.locus.recalibrate(*RECENT), loaded.rule)

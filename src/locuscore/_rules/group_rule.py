@@ -259,6 +259,18 @@ def check_same_calibration(rule: Rule, calibration: str | None) -> None:
         check_calibration(part, calibration)
 
 
+def kept_with(rule: Rule, calibration: str | None) -> Rule:
+    """A rule of either kind from an archive, with the digest of the calibration beside it.
+
+    Earlier versions kept none, and the rule would pass with any other calibration.
+    """
+
+    def told(part: FlagRule) -> FlagRule:
+        return part if "calibration" in part.evidence else made_with(part, calibration, part.unit)
+
+    return with_each_rule(rule, told)
+
+
 @overload
 def with_each_rule(rule: FlagRule, change: Callable[[FlagRule], FlagRule]) -> FlagRule: ...
 @overload
