@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from archives_for_tests import assert_same_scores, forged, rows, small_scorer
+from archives_for_tests import forge, forged, members_of
 from calibrations_for_tests import LevelPerRow
 from engines_for_tests import quick
 from helpers import assert_close, raises, warns

@@ -14,7 +14,7 @@ from locuscore._laws.scores import Score
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.card import group_card, listed
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
-from locuscore._rules.rule import FlagRule, Standing, check_calibration
+from locuscore._rules.rule import FlagRule, Standing, check_calibration, made_with
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import check_same_order, is_missing
 from locuscore._shared.frames import column
