@@ -6,7 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from archives_for_tests import forge, forged, members_of
+from archives_for_tests import (
+    assert_same_scores,
+    forge,
+    forged,
+    members_of,
+    rows,
+    small_scorer,
+)
 from calibrations_for_tests import LevelPerRow
 from engines_for_tests import quick
 from helpers import assert_close, raises, warns
