@@ -145,6 +145,32 @@ def test_a_stream_says_when_its_promise_begins():
         assert ("22 labels" in promise.sentence) == (promise.labels < 22)
 
 
+def test_rows_above_their_own_bounds_weigh_at_most_alpha():
+    """Contract 11 for weights: sum of w over rows of D2 above <= alpha W - (1 - alpha) min w."""
+    X, y = frame(300)
+    w = 0.1 + np.asarray(X["size"]) ** 3
+    locus = quick(zeros, calibration=Shifted(w)).fit(X, y)
+    d2 = locus.calibration_rows_
+    z, own = locus.losses(X.iloc[d2], y.iloc[d2]), w[d2]
+    for alpha in (0.1, 0.25, 0.5):
+        above = np.asarray(z > locus.loss_bound(X.iloc[d2], alpha, weights=own))
+        assert above.any()
+        limit = alpha * own.sum() - (1 - alpha) * own[above].min()
+        assert own[above].sum() <= limit * (1 + 1e-12)
+
+
+def test_rows_that_fade_weigh_at_most_alpha_above():
+    """Contract 11 for a half-life: sum of w over rows above <= alpha (1 + W) - 1."""
+    X, y = frame(300)
+    recent, y_recent = frame(200, seed=1)
+    locus = quick(zeros).fit(X, y).recalibrate(recent, y_recent, half_life=40)
+    w = 2.0 ** (-np.arange(200, 0, -1) / 40)
+    for alpha in (0.1, 0.25, 0.5):
+        above = np.asarray(locus.losses(recent, y_recent) > locus.loss_bound(recent, alpha))
+        assert above.any()
+        assert w[above].sum() <= alpha * (1 + w.sum()) - 1 + 1e-9
+
+
 def test_a_heuristic_is_called_one():
     X, y = clustered(100)
     locus = quick(zeros, engine=Forest(n_trees=20), calibration=OutOfBag()).fit(X, y)
