@@ -25,11 +25,13 @@ from locuscore.engines import (
     Auto,
     Bagged,
     Ensemble,
+    Flow,
     Forest,
     FromSkpro,
     Gaussian,
     QuantileGrid,
     Scale,
+    VariationalGP,
 )
 
 PAGE = Path(__file__).with_name("RESULTS.md")
@@ -56,6 +58,10 @@ ENGINES: dict[str, tuple[Any, bool, str]] = {
     "BART, gamma": (BART(), True, CLOSED_FORM),
     "MDN": (MDN(), False, "search"),
     "MDN, gamma": (MDN(), True, "search"),
+    "Flow": (Flow(), False, "search"),
+    "Flow, gamma": (Flow(), True, CLOSED_FORM),
+    "VariationalGP": (VariationalGP(), False, "search"),
+    "VariationalGP, gamma": (VariationalGP(), True, CLOSED_FORM),
     "FromSkpro, NGBoost": (
         FromSkpro(NGBoostRegressor(estimator=TREE, verbose=False)),
         False,
