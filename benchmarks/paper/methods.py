@@ -191,6 +191,10 @@ def _mdn() -> Any:
     return engines.MDN()
 
 
+def _bayesian_mdn() -> Any:
+    return engines.BayesianMDN()
+
+
 def _flow() -> Any:
     return engines.Flow()
 
@@ -208,6 +212,7 @@ _ENGINES: dict[str, tuple[Callable[[], Any], float]] = {
     "Forest": (engines.Forest, 0.4),
     "Gaussian": (engines.Gaussian, 0.8),
     "QuantileGrid": (engines.QuantileGrid, 1.2),
+    "FlexCode": (engines.FlexCode, 1.5),
     "Bagged Scale": (lambda: engines.Bagged(engines.Scale()), 12.0),
     "Ensemble": (_core_ensemble, 12.0),
 }
@@ -302,6 +307,7 @@ def _registry() -> list[Method]:
     methods.append(Method("MDN+", "more", more, 5.0, needs=("torch",), n_seeds=FEW))
     for end, columns in SEEN[:2]:
         for name, engine, package in (
+            ("BayesianMDN", _bayesian_mdn, "torch"),
             ("Flow", _flow, "zuko"),
             ("VariationalGP", _variational_gp, "gpytorch"),
         ):
