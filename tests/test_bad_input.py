@@ -199,7 +199,7 @@ def test_empty_rows(data):
         quick().fit(X[:0], y[:0])
     with raises(ValueError, "0 feature(s)", "(60, 0)", "minimum of 1"):
         quick().fit(X[:, :0], y)
-    with raises(ValueError, "2D array"):
+    with raises(TypeError, "fit was given a table", "no rows at all"):
         quick().fit(X, y).loss_bound([])
 
 
@@ -230,7 +230,7 @@ def test_one_calibration_row(data):
     assert np.isfinite(locus.loss_bound(X, 0.5)).all()
 
 
-@pytest.mark.parametrize("x", [np.arange(4.0), [1.0, 2.0], 3.0, np.zeros((2, 3, 1))])
+@pytest.mark.parametrize("x", [np.arange(4.0), [1.0, 2.0], 3.0])
 def test_rows_that_are_no_table(x, data):
     X, y = data
     with raises(ValueError, "2D array", "shape", "Reshape"):

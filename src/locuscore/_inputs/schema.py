@@ -14,7 +14,7 @@ from locuscore._inputs.zones import convert, dtype_of, in_zones, offset_name
 from locuscore._protocols import Rows
 from locuscore._shared.frames import as_frame
 from locuscore._shared.kept import Kept
-from locuscore._shared.rows import TEXT_COLUMN, RowKind, kind_of_rows
+from locuscore._shared.rows import TEXT_COLUMN, RowKind, count_rows, kind_of_rows
 
 
 class ColumnKind(Enum):
@@ -128,6 +128,7 @@ class Schema:
         kind = kind_of_rows(X)
         if kind is not self.row_kind:
             was, now = ("a table" if one is None else one.words for one in (self.row_kind, kind))
+            now = now if count_rows(X) else "no rows at all"
             raise TypeError(f"fit was given {was}, and this is {now}; pass rows like those of fit.")
         form = "" if kind is None or kind is RowKind.TEXTS else _form(X, kind)
         if form != self.form:

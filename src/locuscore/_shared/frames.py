@@ -54,7 +54,7 @@ def _how_to_make_rows(X: Any, array: np.ndarray) -> str:
     kind = f"{type(X).__module__}.{type(X).__name__}"
     if hasattr(X, "to_frame"):
         return f"X is a {kind}: use X.to_frame() for a single feature or X.to_frame().T for a row."
-    if any(hasattr(row, "shape") for row in array.ravel()[:1]):
+    if array.dtype.kind == "O" and any(hasattr(row, "shape") for row in array.ravel()[:1]):
         return (
             "Its rows are arrays of different shapes: resize or pad them to one shape, or pass an "
             "embedding of each as an array of two axes."
