@@ -58,10 +58,10 @@ def mean_cost(kind: str, n: int) -> tuple[float, int]:
 
 def main() -> None:
     head = ["path", *(f"{kind}, {n:,} rows" for kind in KINDS for n in SIZES)]
-    lines = ["## Path of a cascade", "",
-             f"Cost per question, in brackets how many of {REPEATS} repetitions certify nothing. "
-             f"Costs are {COSTS}; a person alone costs {sum(COSTS):g}.", "",
-             "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]  # fmt: skip
+    what = f"Cost per question, and in brackets how many of {REPEATS} repetitions certify nothing."
+    costs = f"Costs are {COSTS}; a person alone costs {sum(COSTS):g}."
+    lines = ["## Path of a cascade", "", f"{what} {costs}", ""]
+    lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, (thresholds, steps, share) in CHOICES.items():
         with (
             patch.dict(cascade_path.THRESHOLDS, {2: thresholds}),

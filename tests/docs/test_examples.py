@@ -42,6 +42,14 @@ def private_names(source):
 
 # What each script should have found: the claim its text makes.
 CLAIMS = {
+    "plot_llm_1_topics": lambda m: (
+        m["bad"][m["sent"]["certified by topic"]].mean()
+        < 0.1
+        < m["bad"][m["sent"]["judge at least 0.85"]][
+            m["new"]["topic"].eq("legal")[m["sent"]["judge at least 0.85"]]
+        ].mean()
+    ),
+    "plot_llm_2_cascade": lambda m: m["bad"] < 0.05 and m["totals"]["cascade"] < 100,
     "plot_1_figure1": lambda m: m["axes"].shape == (4, 2),
     "plot_2_diamonds": lambda m: 0.87 < np.mean(m["errors"] <= m["bound"]) < 0.93,
     "plot_3_cost_matrix": lambda m: (
