@@ -18,7 +18,7 @@ from locuscore import KNNGamma, Locus
 from locuscore.engines import BART, MDN, BayesianMDN, Forest
 
 PAGE = Path(__file__).with_name("RESULTS.md")
-N_SEEDS = 3
+N_SEEDS = 1
 N_FIT, N_INSIDE, N_OUTSIDE = 2_500, 2_000, 3_000
 PHI = (None, "x", "signals", "engine")
 ALPHA = 0.1

@@ -106,6 +106,11 @@ def test_bad_parameters_are_refused(name):
         small(**{name: 0}).fit(np.zeros((5, 1)), np.arange(5.0))
 
 
+def test_a_dropout_of_everything_is_refused():
+    with raises(ValueError, "dropout", "1.0"):
+        small(dropout=1.0).fit(np.zeros((5, 1)), np.arange(5.0))
+
+
 def test_missing_signals_and_divergence_are_said(rng):
     S, z = rows_and_losses(rng)
     with raises(ValueError, "learning_rate", "BayesianMDN"):

@@ -53,7 +53,9 @@ def train_members(how: "BayesianMDN", S: FloatArray, t: FloatArray, seed: int) -
     for epoch in tracked(range(n_epochs), "Training BayesianMDN"):
         order = torch.stack([one[torch.randperm(len(one), generator=random)] for one in rest])
         for batch in torch.split(order, how.batch_size, dim=1):
-            loss = -log_density(network, x[batch], y[batch], everything).mean(dim=1).sum()
+            kept = torch.rand((*batch.shape, how.n_hidden), generator=random) >= how.dropout
+            mask = (kept / (1.0 - how.dropout)).to(how.device)
+            loss = -log_density(network, x[batch], y[batch], mask).mean(dim=1).sum()
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             _clip_each(network)
