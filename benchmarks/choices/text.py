@@ -7,8 +7,10 @@ everything but the text is the same. ``make choices-text``.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -18,8 +20,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks.pages import write_section
 from locuscore import Locus
+from locuscore._inputs import vectors
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.vectors import TextVectors
+from locuscore._inputs.vectors import TEXT_WIDTH
 from locuscore.metrics import pinball_loss
 
 PAGE = Path(__file__).with_name("RESULTS.md")
@@ -84,9 +87,10 @@ def lengths(_: Sequence[str]) -> Vectors:
     return lambda new: np.array([[float(len(text))] for text in new])
 
 
-def ours(texts: Sequence[str]) -> Vectors:
-    vectors, length = TextVectors.of(texts), lengths(texts)
-    return lambda new: np.hstack([length(new), vectors(new)])
+def ours(texts: Sequence[str], width: int = TEXT_WIDTH) -> Vectors:
+    with patch.object(vectors, "TEXT_WIDTH", width):
+        learned, length = vectors.TextVectors.of(texts), lengths(texts)
+    return lambda new: np.hstack([length(new), learned(new)])
 
 
 def words(texts: Sequence[str]) -> Vectors:
@@ -110,6 +114,7 @@ WAYS: dict[str, Callable[[Sequence[str]], Vectors]] = {
     "codes, as for categories": codes,
     "length alone": lengths,
     "length, vectors of letters (default)": ours,
+    "the same, 30 numbers": partial(ours, width=30),
     "length, vectors of words": words,
     "length, skrub's StringEncoder": skrub,
 }
@@ -130,10 +135,10 @@ def pinball(X: pd.DataFrame, y: np.ndarray, way: Any, seed: int) -> float:
         return np.hstack([encoder.transform(rows[others]), read(rows["text"].tolist())])
 
     model = HistGradientBoostingRegressor(random_state=0).fit(features(X.iloc[train]), y[train])
-    own, vectors = Encoder().fit(d1[others]), way(d1["text"].tolist())
+    own, read_text = Encoder().fit(d1[others]), way(d1["text"].tolist())
 
     def signals(rows: pd.DataFrame) -> np.ndarray:
-        return np.hstack([own.transform(rows[others]), vectors(rows["text"].tolist())])
+        return np.hstack([own.transform(rows[others]), read_text(rows["text"].tolist())])
 
     locus = Locus(
         lambda rows: model.predict(features(rows)),

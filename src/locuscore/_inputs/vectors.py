@@ -20,7 +20,8 @@ from sklearn.utils.extmath import randomized_svd
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
 
-WIDTH = 30  # numbers per text, or per row of a wide sparse matrix
+TEXT_WIDTH = 10  # numbers per text; with 30, texts that say little cost more than others gain
+ROW_WIDTH = 30  # per row of a wide sparse matrix, which has no other signals
 SMALLEST_SIZE = 1e-6  # of a singular value, relative to the largest
 N_HASHES = 2**18
 MOST_NGRAMS = 5_000  # those that most texts have
@@ -43,7 +44,7 @@ def is_free_text(values: Sequence[Any], n_levels: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """Rows of a wide sparse matrix by their first right singular vectors, (WIDTH, columns)."""
+    """Rows of a wide sparse matrix by their first right singular vectors, (ROW_WIDTH, columns)."""
 
     ARCHIVE = Kept("Reduction", numbers=("components",))
 
@@ -52,7 +53,7 @@ class Reduction:
     @classmethod
     def of(cls, rows: Any) -> Self:
         """Learn from a sparse matrix, or from some of its rows where there are many."""
-        return cls(_components(rows[_some(rows.shape[0], MOST_TO_LEARN)]))
+        return cls(_components(rows[_some(rows.shape[0], MOST_TO_LEARN)], ROW_WIDTH))
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
@@ -97,7 +98,7 @@ class TextVectors:
         often = np.argsort(-n_texts, kind="stable")[:MOST_NGRAMS]
         hashes = np.sort(often[n_texts[often] >= FEWEST_TEXTS]).astype(np.int64)
         weights = np.log((1 + len(some)) / (1 + n_texts[hashes])) + 1.0
-        return cls(hashes, weights, _components(_weighted(counts, hashes, weights)))
+        return cls(hashes, weights, _components(_weighted(counts, hashes, weights), TEXT_WIDTH))
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> Self:
@@ -163,9 +164,9 @@ def _weighted(counts: Any, hashes: IntArray, weights: FloatArray) -> Any:
     return rows
 
 
-def _components(rows: Any) -> FloatArray:
+def _components(rows: Any, width: int) -> FloatArray:
     """First right singular vectors, with a seed of its own: the same rows give the same."""
-    k = min(WIDTH, *rows.shape)
+    k = min(width, *rows.shape)
     if not k or not rows.nnz:
         return np.zeros((0, rows.shape[1]))
     _, sizes, found = randomized_svd(rows, k, random_state=0)
@@ -180,7 +181,7 @@ def _some(n: int, most: int) -> IntArray:
 
 def _check_components(components: Any) -> None:
     is_matrix = isinstance(components, np.ndarray) and components.ndim == 2
-    if not is_matrix or components.dtype != np.float64 or len(components) > WIDTH:
+    if not is_matrix or components.dtype != np.float64 or len(components) > ROW_WIDTH:
         raise ValueError("its singular vectors are no matrix of numbers")
     if not np.isfinite(components).all():
         raise ValueError("its singular vectors hold values that are not finite")
