@@ -447,5 +447,5 @@ def test_a_forged_loss_is_refused(state):
 
 def test_lists_of_several_lengths_are_no_targets_of_a_loss_of_numbers(rng):
     X = rng.normal(size=(20, 1))
-    with raises(ValueError, "needs numbers", "y"):
+    with raises(ValueError, "one value per row", "'f1'"):
         fitted("absolute", lambda X: X[:, 0], X, [[1.0]] * 19 + [[1.0, 2.0]])

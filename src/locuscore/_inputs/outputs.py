@@ -24,7 +24,7 @@ from locuscore._shared.checks import (
 )
 from locuscore._shared.frames import as_array, n_rows, take_rows
 from locuscore._shared.rows import floats_per_row
-from locuscore._shared.targets import as_targets, shown_as_columns
+from locuscore._shared.targets import as_targets, holds_parts, shown_as_columns
 
 Answer = tuple[np.ndarray, ...]
 
@@ -244,6 +244,12 @@ def realised_losses(loss: Loss, outputs: Outputs, y: ArrayLike | None) -> FloatA
         return np.empty(0)
     if loss.reads == "values":  # an axis of length one may be a list of one token
         return check_losses(loss(every, outputs.as_given), n)
+    if loss.reads != "anything" and every.dtype == object and holds_parts(every.ravel().tolist()):
+        raise ValueError(
+            f"y is a list of lists, sets or arrays that make no single array, but the loss "
+            f"{loss.name} needs one value per row; expected rows of one length, or a loss of such "
+            "values, such as 'f1', 'edit' or 'iou'."
+        )
     if loss.reads == "probabilities":
         probabilities = outputs.class_probabilities()
         codes = class_codes(targets, classes_of(outputs.predictor))
