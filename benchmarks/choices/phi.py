@@ -105,8 +105,8 @@ def table(results: list[dict[tuple[str, str | None], np.ndarray]]) -> list[str]:
         f"Made by `make choices-phi` with `KNNGamma(phi=...)`: {N_FIT:,} homes below the 60 % "
         "quantile of living area are fitted; others below it, and those above it in four bins, the "
         f"last one farthest away, are scored. Coverage at a target of {1 - ALPHA:g}, which is "
-        "promised for rows like D1 only, and the median ratio of the bound to that of the average; "
-        f"means of {len(results)} seeds.",
+        "promised for rows like D1 only, and the median ratio of the bound to that of the average. "
+        f"Repetitions: {len(results)}.",
         "",
         f"| engine | phi | {heads} |",
         "|" + "---|" * 12,

@@ -25,8 +25,8 @@ class BayesianMDN(BaseEstimator):
     and leaves out a random fifth of D1, by whose likelihood its training stops. Networks agree
     where D1 determines the distribution of the loss and differ elsewhere, so they stand for draws
     from a posterior over weights (Lakshminarayanan, Pritzel and Blundell, 2017). They are trained
-    side by side, which takes about twice as long as one `MDN`; all randomness is in `fit`. Missing
-    signals are refused.
+    side by side, which takes two to three times as long as one `MDN`; all randomness is in `fit`.
+    Missing signals are refused.
 
     Parameters
     ----------
