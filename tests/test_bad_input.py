@@ -486,7 +486,7 @@ def test_gamma_needs_several_draws(data):
     assert np.isfinite(locus.loss_bound(data[0])).all()
 
 
-@pytest.mark.parametrize("engine", [Ridge(), Forest, "forest", 3])
+@pytest.mark.parametrize("engine", [Ridge(), Forest, 3])
 def test_what_is_no_engine(engine, data):
     with raises(TypeError, "engine must be", "fit and predict_draws"):
         quick(engine=engine).fit(*data)

@@ -149,6 +149,7 @@ def test_parameters_are_stored_read_and_set():
         "support": (0, 5),
         "calibration_size": 0.3,
         "random_state": 7,
+        "unit": None,
     }
     assert locus.get_params()["gamma__k"] == 50
     assert locus.set_params(gamma__k=9, loss="absolute") is locus
@@ -496,7 +497,8 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
     assert_close(locus.loss_bound(X, [0.5, 0.1]), bounds, rtol=1e-9)
     assert_close(locus.exceedance(X, 1.0), exceedance, rtol=1e-9)
     assert max(len(S) for _, S in seen) == 5
-    assert max(asked) == 11
+    # Rows of a sparse matrix are made dense, so there are fewer of them at once.
+    assert max(asked) == {"array": 11, "sparse": 6}[kind]
     assert sum(asked) == 2 * 300
     refitted = quick(g, engine=FirstSignalNormal(n_draws=4)).fit(X, y)
     assert_close(refitted.tails_, locus.tails_, rtol=1e-9)

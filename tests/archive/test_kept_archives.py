@@ -27,6 +27,9 @@ NAMES = {
     "scale",
 }
 
+# Engines that no released version has: their archives are kept from the next one on.
+LATER = {"BayesianMDN", "FlexCode", "Flow", "VariationalGP"}
+
 
 def minor(text):
     return text.split(".")[:2]
@@ -49,7 +52,7 @@ def test_every_engine_is_in_a_kept_archive(number):
     for path in FOLDER.glob(f"format_{number}/*.locus"):
         text = members_of(path)["scorer.json"].decode()
         found |= set(re.findall(r'"(?:class|kind)": "(\w+)"', text))
-    assert set(engines.KEPT) <= found
+    assert set(engines.KEPT) - LATER <= found
 
 
 def test_no_module_is_named():

@@ -35,6 +35,7 @@ from archives_for_tests import (
     assert_same_scores,
     forge,
     forged_schema,
+    forged_state,
     loss_model,
     members_of,
     rows,
@@ -565,14 +566,21 @@ def tails(state):
         (lambda s: s.pop("rule"), "damaged"),
         (lambda s: tails(s).update({"member": "nowhere"}), "damaged"),
         (lambda s: tails(s).update({"is": "text"}), "damaged"),
-        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 0.2]}), "ascending"),
-        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 2]}), "ascending"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 0.2]}), "no array"),
+        (lambda s: s["locus"]["calibration_"]["state"].update({"tails": [0.5, 2]}), "no array"),
     ],
 )
 def test_a_forged_state_is_refused(path, change, message):
     small_scorer().save(path)
     changed_state(path, change)
     refused(path, message)
+
+
+@pytest.mark.parametrize("numbers", [[0.5, 0.2], [0.5, 2.0], [0.1, np.nan]])
+def test_tails_that_are_no_ascending_probabilities_are_refused(path, numbers):
+    small_scorer().save(path)
+    forged_state(path, path, ["calibration_"], {"tails": np.array(numbers)})
+    refused(path, "ascending")
 
 
 def test_a_forged_number_of_threads_is_limited(path):

@@ -111,9 +111,9 @@ def read_json(data: bytes, name: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(data)
     except (ValueError, RecursionError):
-        raise ArchiveError(f"its member {name!r} is no JSON that can be read.") from None
+        raise ValueError(f"its member {name!r} is no JSON that can be read") from None
     if not isinstance(found, dict):
-        raise ArchiveError(f"its member {name!r} holds no object.")
+        raise ValueError(f"its member {name!r} holds no object")
     return found
 
 
