@@ -55,6 +55,7 @@ def test_a_rule_from_arrays_takes_the_unit_of_its_scorer(data):
     assert "in dollars" not in Scorer(fitted(data, unit=None)).card
 
 
+@pytest.mark.extra
 def test_an_archive_and_a_report_know_the_unit(data, tmp_path):
     X, y = data
     locus = fitted(data, engine=Forest(n_trees=20))

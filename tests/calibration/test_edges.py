@@ -1,7 +1,6 @@
 """Small edges of all calibrations: names of columns, what is refused, texts, parameters."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -13,6 +12,9 @@ from locuscore.calibration import ByGroup, ClusterRows, CrossFit, Marginal, OutO
 from locuscore.engines import Forest
 from locuscore.report import report
 from service_for_tests import frame
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.extra
 
 
 def clustered(n_clusters, size=4, first=0, seed=0):

@@ -95,6 +95,7 @@ def test_logged_losses_of_d1_are_refused_as_its_labels_are(locus):
         locus.recalibrate_losses(X, z + 1.0)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_rows_that_calibrated_by_their_losses_certify_nothing(tmp_path, is_loaded):
     X, y = RECENT

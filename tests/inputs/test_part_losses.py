@@ -187,6 +187,7 @@ def test_iou_equals_a_loop_for_images_of_one_size_and_of_several(rng):
     )
 
 
+@pytest.mark.extra
 def test_masks_go_through_fit_bound_rule_and_scorer(rng, tmp_path):
     X = rng.uniform(size=(300, 36))
     y = X.reshape(-1, 6, 6) + 0.3 * rng.normal(size=(300, 6, 6)) > 0.5
@@ -405,6 +406,7 @@ def test_losses_with_parameters_survive_pickle(loss):
     assert repr(again) == repr(loss)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("loss", [*MADE, "euclidean", "iou", "graded"], ids=str)
 def test_an_archive_keeps_a_loss_by_name_and_parameters(loss, rng, tmp_path):
     X = rng.integers(0, 2, size=(60, 2)).astype(float)

@@ -3,8 +3,6 @@
 from functools import cache
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 
@@ -23,6 +21,10 @@ from locuscore._shared.rows import RowKind, floats_per_row, kind_of_rows
 from locuscore.calibration import ByGroup, CrossFit, Shifted
 from locuscore.engines import Forest
 from locuscore.report import report
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pytestmark = pytest.mark.extra
 
 N = 160
 WORDS = np.array(["good", "bad", "slow", "quick", "dull", "bright", "red", "blue"])

@@ -1,8 +1,6 @@
 """Free text and wide sparse rows as a few numbers, learned on D1 and kept as plain arrays."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
@@ -15,6 +13,10 @@ from locuscore._inputs.vectors import MOST_LEVELS, N_HASHES, Reduction, TextVect
 from locuscore.calibration import CrossFit
 from locuscore.engines import Forest
 from locuscore.report import report
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pytestmark = pytest.mark.extra
 
 WORDS = np.array(["good", "bad", "slow", "quick", "dull", "bright", "red", "blue"])
 SMALL = {"engine": Forest(n_trees=5), "signals": "x", "random_state": 0}

@@ -1,7 +1,6 @@
 """Reports of scorers that are calibrated by weights: tested if these are known."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from engines_for_tests import quick
@@ -10,6 +9,9 @@ from locuscore import Scorer
 from locuscore._shared.weighted_coverage import weighted_p_values
 from locuscore.calibration import Shifted
 from locuscore.report import Batch, _pictures, report, report_batches
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.extra
 
 ALPHAS = (0.1, 0.3)
 
