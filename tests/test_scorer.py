@@ -318,3 +318,18 @@ def test_text_predictions_in_every_kind_of_frame():
     for make in (pl.from_pandas, pa.Table.from_pandas):
         out = scorer(make(frame[:4]))
         assert list(np.asarray(out["prediction"])) == list(frame["town"][:4])
+
+
+@pytest.mark.extra
+def test_a_digest_tells_scorers_apart_and_survives_the_archive(scorer, tmp_path):
+    locus = scorer.locus
+    X, y = rows(400, seed=2)
+    others = [
+        Scorer(locus, scorer.rule),
+        Scorer(locus, locus.tau_rule(tau=0.7, alpha=0.1), alphas=(0.1, 0.25)),
+        Scorer(locus, alphas=(0.1, 0.25)),
+        Scorer(locus.recalibrate(X, y), alphas=(0.1, 0.25)),
+    ]
+    assert len({scorer.digest, *(one.digest for one in others)}) == 5
+    scorer.save(tmp_path / "scorer.locus")
+    assert Scorer.load(tmp_path / "scorer.locus").digest == scorer.digest

@@ -1,6 +1,7 @@
 """Scorer: rows in, named columns out; the unit that is deployed."""
 
 import copy
+import hashlib
 import json
 import warnings
 from collections.abc import Sequence
@@ -122,6 +123,22 @@ class Scorer(RowColumns):
         unit = self.locus.unit_
         told = f" Losses and bounds are in {unit}." if unit else ""
         return self.locus.calibration_.sentence(self.alphas) + told
+
+    @property
+    def digest(self) -> str:
+        """Tells this scorer from others by its calibration, alphas, loss and rule.
+
+        It is the same after `save` and `load`, and another one after `Locus.recalibrate`. Of the
+        predictor and the loss model it knows only what the tails of the calibration rows show.
+        """
+        facts = {
+            "calibration": self.locus.calibration_.digest,
+            "alphas": list(self.alphas),
+            "loss": self.locus.loss_.name,
+            "unit": self.locus.unit_,
+            "rule": None if self.rule is None else self.rule.to_dict(),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path, *, key: bytes | None = None, keep_rows: bool = True) -> None:
         """Write everything scoring needs to one file, which `load` reads without running code.
