@@ -3,22 +3,25 @@
 Simulated losses whose size jumps, grows, swings or differs from day to day, and bike hires in the
 order of time; labels come before the next batch. Flights are not read here, but their results were
 known when the defaults were chosen, so `flights_in_time.py` is no independent judge of them.
-``python -m benchmarks.choices.steps_in_time`` prints the table: how far the coverage of a period is
+``make choices-steps-in-time`` (twenty minutes) writes the section of `RESULTS.md`: how far the coverage of a period is
 from the promise (root mean square), the largest share of infinite bounds on any stream, and the
 pinball loss of finite bounds, relative to fixed ones (geometric mean).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.datasets import load
+from benchmarks.pages import write_section
 from locuscore import Locus
 from locuscore.engines import Forest
 from locuscore.metrics import PeriodScores, adapted_bounds, rolling_origin, same_bounds
 
+PAGE = Path(__file__).with_name("RESULTS.md")
 ALPHA, N_FIT, N_NEW = 0.1, 2_000, 8_000
 STEPS = (0.03, 0.1, 0.3)  # divided by the rows of a batch, and at most LARGEST
 LARGEST = 0.005
@@ -111,12 +114,30 @@ def main() -> None:
             how = {"step": speed} | ({} if window is None else {"window": window})
             found.setdefault(name, []).append(judged(stream.replay(**how)))
         print(f"{stream.name}: fixed {found['fixed'][-1]}, default {found['as by default'][-1]}")
-    print("\n| step and window | error of coverage | most infinite | pinball |\n|---|---|---|---|")
+    write_section(PAGE, page_lines(found))
+
+
+def page_lines(found: dict[str, list[tuple[float, float, float]]]) -> list[str]:
     base = np.array(found["fixed"])[:, 2]
+    rows = []
     for name, values in found.items():
         error, infinite, pinball = np.array(values).T
         ratio = np.exp(np.mean(np.log(pinball / base)))
-        print(f"| {name} | {error.mean():.4f} | {infinite.max():.3f} | {ratio:.3f} |")
+        rows.append(f"| {name} | {error.mean():.4f} | {infinite.max():.3f} | {ratio:.3f} |")
+    return [
+        "## Adapting to a stream",
+        "",
+        f"Bounds of `Locus.adapt` at alpha = {ALPHA:g} on {len(base)} streams (bike hires by date; "
+        "simulated losses whose size stays, jumps, grows, swings or differs from day to day, in "
+        "batches of 20 and 200 rows). Error of the coverage of a period (root mean square, mean "
+        "over streams), the largest share of infinite bounds on any stream, and the pinball loss "
+        "of finite bounds relative to fixed ones (geometric mean). A step is divided by the n rows "
+        f"of a batch and at most {LARGEST:g}. Made by `make choices-steps-in-time`.",
+        "",
+        "| step and window | error of coverage | most infinite | pinball |",
+        "|---|---:|---:|---:|",
+        *rows,
+    ]
 
 
 if __name__ == "__main__":
