@@ -3,9 +3,9 @@
 Simulated losses whose size jumps, grows, swings or differs from day to day, and bike hires in the
 order of time; labels come before the next batch. Flights are not read here, but their results were
 known when the defaults were chosen, so `flights_in_time.py` is no independent judge of them.
-``make choices-steps-in-time`` (twenty minutes) writes the section of `RESULTS.md`: how far the coverage of a period is
-from the promise (root mean square), the largest share of infinite bounds on any stream, and the
-pinball loss of finite bounds, relative to fixed ones (geometric mean).
+``make choices-steps-in-time`` (twenty minutes) writes the section of `RESULTS.md`: how far the
+coverage of a period is from the promise (root mean square), the largest share of infinite bounds on
+any stream, and the pinball loss of finite bounds, relative to fixed ones (geometric mean).
 """
 
 from collections.abc import Callable, Iterator
