@@ -2,7 +2,7 @@
 
 Homes below the 60 % quantile of living area train g and fit `Locus`; those above are scored in four
 bins of it, the last one farthest away. Each engine is fitted once per seed, and serves all choices
-of phi. Run ``make choices-phi``; ten minutes.
+of phi. Run ``make choices-phi``; half an hour.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from locuscore import KNNGamma, Locus
 from locuscore.engines import BART, MDN, BayesianMDN, Forest
 
 PAGE = Path(__file__).with_name("RESULTS.md")
-N_SEEDS = 1
+N_SEEDS = 5
 N_FIT, N_INSIDE, N_OUTSIDE = 2_500, 2_000, 3_000
 PHI = (None, "x", "signals", "engine")
 ALPHA = 0.1
