@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -574,3 +574,19 @@ def test_losses_without_a_predictor(data):
         locus.predict(X)
     with raises(TypeError, "predictor must be", "fitted"):
         Locus().fit(X, y)
+
+
+def test_losses_of_predictions_made_before(rng):
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + rng.normal(size=200)
+    locus = Locus(lambda X: X[:, 0], engine=Forest(n_trees=5), random_state=0).fit(X, y)
+    assert_close(locus.losses_of(X[:, 0], y), locus.losses(X, y))
+    with raises(ValueError, "predictions"):
+        locus.losses_of(X[:3, 0], y)
+    classes = np.where(X[:, 0] > 0, "b", "a")
+    model = LogisticRegression().fit(X, classes)
+    labels = Locus(model, loss="zero_one", engine=Forest(n_trees=5), random_state=0)
+    labels.fit(X, np.where(y > 0, "b", "a"))
+    assert_close(labels.losses_of(["a", "b"], ["b", "b"]), [1.0, 0.0])
+    with raises(TypeError, "class probabilities"):
+        labels.set_params(loss="log").fit(X, classes).losses_of(["a"], ["b"])

@@ -29,6 +29,7 @@ from locuscore._shared.checks import (
 )
 from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
 from locuscore._shared.rows import kind_of_rows
+from locuscore._shared.targets import as_targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +137,33 @@ class RowScores:
         X = self._check_rows(X)
         z = self._losses(self.signals_.outputs(self.predictor_, X), y)
         return like_rows(X, z, ["loss"])
+
+    def losses_of(self, predictions: ArrayLike, y: ArrayLike) -> FloatArray:
+        """Realised losses of predictions that were made before, as a log of them has.
+
+        A loss of class probabilities cannot be computed from the class that was predicted, and is
+        refused: log the losses themselves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from locuscore import Locus
+        >>> X = np.random.default_rng(0).normal(size=(100, 1))
+        >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X, X[:, 0] + 1)
+        >>> locus.losses_of([2.0, 5.0], [3.0, 3.0])
+        array([1., 2.])
+        """
+        check_is_fitted(self)
+        if self.loss_.reads == "probabilities":
+            raise TypeError(
+                f"the loss {self.loss_.name} reads class probabilities, and a prediction is one "
+                "class; pass the losses themselves."
+            )
+        made, n = as_targets(predictions), len(as_targets(y))
+        if len(made) != n:
+            raise ValueError(f"there are {len(made)} predictions, but {n} true values.")
+        outputs = Outputs(self.predictor_, np.arange(len(made)), _answers={"predict": (made,)})
+        return self._losses(outputs, y)
 
     def loss_bound(
         self,
