@@ -2,6 +2,7 @@ import copy
 import json
 import pickle
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import beta
 from helpers import assert_close, raises
 from locuscore import (
     FlagRule,
+    GroupRule,
     Locus,
     Score,
     match_acceptance,
@@ -367,3 +369,17 @@ def test_scores_are_made_by_kind_too():
     assert Score(kind="tail", tau=2.0) == Score.tail(2.0)
     with pytest.raises(ValueError, match="bound"):
         Score("bound", tau=1.0)
+
+
+def test_a_rule_says_how_long_it_is_to_be_used():
+    rule = tau_rule(1.0, 0.1).until("2027-06-30")
+    assert rule.valid_until == "2027-06-30"
+    assert "valid until  2027-06-30" in str(rule)
+    assert FlagRule.from_dict(rule.to_dict()) == rule != tau_rule(1.0, 0.1)
+    assert "valid_until" not in tau_rule(1.0, 0.1).to_dict()  # older versions read it
+    both = GroupRule({"a": rule, "b": rule.until(date(2027, 5, 1)), "c": tau_rule(1.0, 0.1)})
+    assert both.valid_until == "2027-05-01"
+    assert both.until("2028-01-01").valid_until == "2028-01-01"
+    for wrong in ("June", "2027-13-01", 2027, "20270630"):
+        with raises(ValueError, "2027-06-30"):
+            rule.until(wrong)

@@ -70,7 +70,8 @@ def group_card(rule: "GroupRule") -> str:
 
 
 def _unit(rule: "FlagRule | GroupRule") -> list[str]:
-    return _entry("unit", f"losses, bounds and tau are in {rule.unit}") if rule.unit else []
+    told = _entry("unit", f"losses, bounds and tau are in {rule.unit}") if rule.unit else []
+    return told + (_entry("valid until", rule.valid_until) if rule.valid_until else [])
 
 
 def cascade_card(rule: "CascadeRule") -> str:

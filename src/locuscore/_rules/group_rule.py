@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar, overload
@@ -112,6 +113,17 @@ class GroupRule(Mapping[Hashable, FlagRule]):
     def unit(self) -> str:
         """The unit of the losses, as the first rule has it."""
         return next(iter(self.rules.values())).unit
+
+    @property
+    def valid_until(self) -> str:
+        """The first day after which one of the rules is to be made again; empty if none is."""
+        return min(
+            (rule.valid_until for rule in self.rules.values() if rule.valid_until), default=""
+        )
+
+    def until(self, day: str | date) -> "GroupRule":
+        """The same rule, to be used up to this day and made again on fresh rows afterwards."""
+        return with_each_rule(self, lambda part: part.until(day))
 
     @property
     def standing(self) -> Standing:

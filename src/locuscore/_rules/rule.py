@@ -6,6 +6,7 @@ score or a variance estimate goes through the same functions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import date
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
@@ -29,6 +30,7 @@ from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import (
     as_floats,
     check_count,
+    check_day,
     check_numbers,
     check_share,
     check_unit,
@@ -41,7 +43,7 @@ from locuscore._shared.optional import require
 
 Standing = Literal["theorem", "certificate", "heuristic"]
 PARTS = ("score", "threshold", "standing", "guarantee", "assumptions", "evidence", "table")
-LATER = ("unit",)  # left out where it is empty, so that older versions can read the rule
+LATER = ("unit", "valid_until")  # left out where empty, so that older versions read the rule
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -53,7 +55,8 @@ class FlagRule:
     data, or a heuristic. `certificate` holds the claim and the numbers behind it, in a class for
     each kind of claim; `evidence` is the same as a read-only mapping, from which a rule can be made
     too. `table` has one entry per threshold that was tried. `unit` is that of the losses, such as
-    dollars, or empty; the card shows it.
+    dollars, or empty; the card shows it. `valid_until` is the last day on which the rule is to be
+    used, as in 2027-06-30, or empty; `locuscore.watch` asks for a new one afterwards.
     """
 
     score: Score
@@ -64,6 +67,7 @@ class FlagRule:
     certificate: Certificate
     table: Mapping[str, tuple[float, ...]]
     unit: str
+    valid_until: str
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class FlagRule:
         *,
         certificate: Certificate | None = None,
         unit: str = "",
+        valid_until: str = "",
     ) -> None:
         if not isinstance(score, Score):
             raise TypeError(f"score must be a Score; got {score!r}.")
@@ -102,7 +107,7 @@ class FlagRule:
         if not all(isinstance(one, str) for one in assumptions):
             raise TypeError(f"assumptions must be texts; got {assumptions!r:.200}.")
         values = (score, float(number), standing, guarantee, tuple(assumptions), certificate)
-        last = (_columns(table), check_unit(unit))
+        last = (_columns(table), check_unit(unit), check_day(valid_until))
         for part, value in zip(fields(self), (*values, *last), strict=True):
             object.__setattr__(self, part.name, value)
 
@@ -121,6 +126,10 @@ class FlagRule:
     def __reduce__(self) -> tuple[Any, ...]:
         # Read-only mappings can be neither pickled nor copied.
         return type(self).from_dict, (self.to_dict(),)
+
+    def until(self, day: str | date) -> Self:
+        """The same rule, to be used up to this day and made again on fresh rows afterwards."""
+        return replace(self, valid_until=str(day))
 
     @property
     def accepts_nothing(self) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,16 @@ def check_numeric(values: np.ndarray, name: str) -> FloatArray:
         f"this loss needs numbers, but {name} holds {kind}; for class labels use "
         "'zero_one', 'log', 'brier' or cost(matrix)."
     )
+
+
+def check_day(value: Any) -> str:
+    """Return a day as text, such as 2027-06-30, or empty text for none."""
+    try:
+        if value == "" or date.fromisoformat(value).isoformat() == value:
+            return str(value)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"a day is written as in 2027-06-30; got {value!r:.50}.")
 
 
 def check_unit(unit: Any) -> str:
