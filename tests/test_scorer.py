@@ -11,13 +11,16 @@ from archives_for_tests import rows
 from helpers import assert_close, raises, warns
 from locuscore import (
     Column,
+    GroupRule,
     Locus,
     LocusWarning,
     Score,
     Scorer,
     match_acceptance,
     prediction_column,
+    tau_rule,
 )
+from locuscore.calibration import ByGroup
 from locuscore.engines import Forest
 
 NAMES = ["prediction", "bound_0.1", "bound_0.25", "score", "flag"]
@@ -333,3 +336,22 @@ def test_a_digest_tells_scorers_apart_and_survives_the_archive(scorer, tmp_path)
     assert len({scorer.digest, *(one.digest for one in others)}) == 5
     scorer.save(tmp_path / "scorer.locus")
     assert Scorer.load(tmp_path / "scorer.locus").digest == scorer.digest
+
+
+def test_groups_are_those_of_the_rule_or_else_of_the_calibration(scorer):
+    X, y = rows(400)
+    X = np.column_stack([X, np.arange(400) % 3])
+    assert scorer.groups_of(X[:5, :-1]) is None
+    by_group = fitted(X, y, calibration=ByGroup(by=X.shape[1] - 1))
+    assert Scorer(by_group).groups_of(X[:4]) == [0, 1, 2, 0]
+    new = X[:2].copy()
+    new[:, -1] = 7.0
+    assert Scorer(by_group).groups_of(new) == [None, None]
+    told = fitted(X, y, calibration=ByGroup(np.repeat(["a", "b"], 200)))
+    assert Scorer(told).groups_of(X[:3], ["b", "a", "c"]) == ["b", "a", None]
+    each = {0: by_group.tau_rule(1.0, 0.1), 1: by_group.tau_rule(2.0, 0.1)}
+    rule = GroupRule(each, by=X.shape[1] - 1)
+    assert Scorer(
+        fitted(X, y), GroupRule({0: tau_rule(1.0, 0.1), 1: tau_rule(2.0, 0.1)}, by=X.shape[1] - 1)
+    ).groups_of(X[:4]) == [0.0, 1.0, 2.0, 0.0]
+    assert Scorer(by_group, rule).groups_of(X[:2]) == [0.0, 1.0]

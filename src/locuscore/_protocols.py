@@ -127,6 +127,10 @@ class Calibration(Protocol):
     def n_entries(self) -> int | None:
         """How many different entries rows can have, if each has a promise of its own, or None."""
 
+    @property
+    def entry_labels(self) -> Sequence[Any] | None:
+        """The label of the group behind each entry, or None where entries are no groups."""
+
     def n_unknown(self, entries: np.ndarray) -> int:
         """Number of rows that no calibration row is like, so that they have no finite bound."""
 

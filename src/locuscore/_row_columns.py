@@ -87,6 +87,21 @@ class RowColumns:
                 "an image can be its columns."
             )
 
+    def groups_of(self, batch: Any, groups: Any = None) -> list[Any] | None:
+        """Label of each row's group, as the rule or else the calibration tells them apart.
+
+        None if neither has groups. `groups` has the labels where they were given as an array.
+        """
+        X = self.schema.conform(as_batch(batch)[0])
+        n, calibration = n_rows(X), self.locus.calibration_
+        found = None if self.rule is None else self.rule.labels(X, groups)
+        if found is None and calibration.entry_labels is not None:
+            names = calibration.entry_labels
+            reads = calibration.reads
+            entries = calibration.entries(groups, n) if reads is None else reads(X)
+            return [names[entry] for entry in entries.tolist()]
+        return None if found is None else read_labels(found, n)
+
     def __call__(self, batch: Any, *, groups: Any = None, weights: Any = None) -> Any:
         """Score a batch of rows, possibly empty.
 

@@ -199,6 +199,14 @@ class BaseCalibration:
         """How many different entries rows can have, if each has a promise of its own."""
         return None
 
+    @property
+    def entry_labels(self) -> Sequence[Any] | None:
+        """The label behind each entry, None for labels without a group; None where rows have none.
+
+        Entries are then places in this sequence.
+        """
+        return None
+
     def too_large(self, sizes: IntArray) -> str | None:
         """Clusters may have any number of rows."""
         return None

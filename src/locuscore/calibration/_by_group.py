@@ -256,6 +256,11 @@ class GroupCalibration(BaseCalibration):
         return int(np.sum(self.sizes[entries] == 0))
 
     @property
+    def entry_labels(self) -> Sequence[Any] | None:
+        """Names of the groups, and None for all others."""
+        return (*self.groups.names, None)
+
+    @property
     def n_entries(self) -> int:
         """One entry for each group, and one for all others."""
         return len(self.groups)
