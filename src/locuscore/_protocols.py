@@ -6,7 +6,7 @@ calibration, rules) sees only the laws. A calibration turns the tails of D2 into
 the law of each row is inverted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -166,6 +166,13 @@ class Calibration(Protocol):
 
     def coverage_law(self, alpha: float, n_new: int) -> Any:
         """Law of the number of `n_new` rows within their bound; None where it is not known."""
+
+    def urns(self, alpha: float) -> Mapping[Any, tuple[int, int]] | None:
+        """Misses and hits of the Polya urn that new rows above their bound are drawn from.
+
+        One for each label of a group; None is the key of all rows that have no urn of their own. An
+        urn without misses has no finite bound. None where the law is not known.
+        """
 
     def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
         """p-value of "the promise holds" when so many are covered; None without a law."""

@@ -85,6 +85,16 @@ def coverage_p_value(n: int, alpha: float, n_new: int, covered: int) -> float:
     return min(1.0, float(np.exp(logsumexp(law.logpmf(np.arange(lowest, covered + 1))))))
 
 
+def coverage_urn(n: int, alpha: float) -> tuple[int, int]:
+    """Misses and hits of the Polya urn of new rows above their bound: ``n + 1 - k`` and k.
+
+    The next row falls into each of the n + 1 gaps between n calibration tails with the same
+    chance, and leaves one gap more. Ties can only cover more.
+    """
+    k = conformal_rank(n, alpha)
+    return n + 1 - k, k
+
+
 def smallest_n(alpha: float) -> int:
     """Smallest number of calibration rows that gives a finite bound at `alpha`."""
     n = math.ceil(1 / Fraction(str(float(alpha)))) - 1
@@ -238,6 +248,10 @@ class BaseCalibration:
         """Not known: it depends on more than the number of new rows."""
         return None
 
+    def urns(self, alpha: float) -> Mapping[Any, tuple[int, int]] | None:
+        """Not known either."""
+        return None
+
     def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
         """Not known either."""
         return None
@@ -314,6 +328,10 @@ class MarginalCalibration(BaseCalibration):
     def coverage_law(self, alpha: float, n_new: int) -> CoverageLaw | None:
         """Law of the number of `n_new` rows within their bound."""
         return coverage_law(self.n, alpha, n_new)
+
+    def urns(self, alpha: float) -> Mapping[Any, tuple[int, int]] | None:
+        """One urn for all rows."""
+        return {None: coverage_urn(self.n, alpha)}
 
     def coverage_p_value(self, alpha: float, n_new: int, covered: int) -> float | None:
         """Probability of so few covered rows; None where D2 is too small, and all are covered."""

@@ -12,6 +12,7 @@ from locuscore._laws.calibration import (
     check_tails,
     conformal_rank,
     coverage_p_value,
+    coverage_urn,
     smallest_n,
 )
 from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
@@ -264,6 +265,13 @@ class GroupCalibration(BaseCalibration):
     def n_entries(self) -> int:
         """One entry for each group, and one for all others."""
         return len(self.groups)
+
+    def urns(self, alpha: float) -> Mapping[Any, tuple[int, int]] | None:
+        """One urn for each group, and one for all others: the pool, if there is one."""
+        return {
+            name: coverage_urn(int(n), alpha)
+            for name, n in zip((*self.groups.names, None), self.sizes, strict=True)
+        }
 
     def group_p_value(self, alpha: float, n_new: IntArray, covered: IntArray) -> tuple[float, int]:
         """p-value of "the promise holds in every group", and the number of groups it is from.

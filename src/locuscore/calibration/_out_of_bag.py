@@ -96,6 +96,7 @@ class OutOfBagCalibration(MarginalCalibration):
     # Tails of new rows and those that calibrate are not exchangeable, so nothing exact is known.
     coverage_law = BaseCalibration.coverage_law
     coverage_p_value = BaseCalibration.coverage_p_value
+    urns = BaseCalibration.urns
 
     def too_few(self, alpha: float, top: float | None = None) -> str | None:
         """Say that rows are too few for a finite bound at `alpha`; None if they are not."""

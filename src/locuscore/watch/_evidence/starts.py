@@ -1,0 +1,49 @@
+"""When a promise may have begun to break: the start times that are tried, with their weights.
+
+Nobody knows beforehand when things go wrong, so evidence is gathered from many starts at once.
+Start 0 is the first row and has weight 1/2. Start j > 0 has ::
+
+    w_j = 1 / (2 (j + e) log(j + e)^2)
+
+The weights are fixed beforehand, and their sum is at most 1: a sum of a decreasing function is at
+most its integral, and ``1 / (x log(x)^2)`` has the integral 1 from e on.
+"""
+
+import math
+
+import numpy as np
+
+from locuscore._protocols import FloatArray, IntArray
+
+LIFETIME = 4  # of a start, in its own distance to the next of its kind or a rarer one
+LOG_FIRST = math.log(0.5)  # of the weight of start 0
+
+
+def log_weight(j: IntArray) -> FloatArray:
+    """Logarithm of the weight of start j."""
+    x = j + math.e
+    return np.where(j == 0, LOG_FIRST, LOG_FIRST - np.log(x) - 2.0 * np.log(np.log(x)))
+
+
+def active_starts(block: int) -> list[int]:
+    """Starts that are still active in a block, ascending.
+
+    There may be a start before every block. One whose number ends in v binary zeros is active for
+    ``LIFETIME * 2^v`` blocks, and start 0 for ever. So of starts that are D blocks old there is one
+    in every ``D / LIFETIME`` blocks or fewer, and only ``2 log2(block)`` are active at a time.
+    """
+    found = {0}
+    for v in range(block.bit_length()):
+        found.update(int(j) for j in recent_starts(np.array([block]), v)[:, 0] if j >= 0)
+    return sorted(found)
+
+
+def recent_starts(blocks: IntArray, v: int) -> IntArray:
+    """The active starts with v binary zeros at the end, for each block; -1 where there is none.
+
+    The shape is ``(LIFETIME / 2, number of blocks)``. Starts of one kind are 2^(v + 1) apart and
+    active for ``LIFETIME * 2^v`` blocks, so each block has half of LIFETIME, or fewer at first.
+    """
+    last = ((blocks >> v) + 1) // 2 - 1  # the start is (2 last + 1) 2^v
+    numbers = last - np.arange(LIFETIME // 2)[:, None]
+    return np.where(numbers >= 0, (2 * numbers + 1) << v, -1)
