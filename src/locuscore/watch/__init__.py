@@ -1,0 +1,1 @@
+"""What happens after deployment: decisions kept, labels joined, promises watched."""
