@@ -2,6 +2,7 @@
 
 import re
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,6 +51,8 @@ class Database:
         self.url = _checked(url)
         self._clock = clock
         self.engine = self._opened()
+        # A ledger that nobody closed is closed when it is dropped.
+        weakref.finalize(self, self.engine.dispose)
 
     def __repr__(self) -> str:
         return self.url.render_as_string(hide_password=True).partition("?")[0]
