@@ -6,19 +6,25 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser test test-core lint types clean bench bench-smoke panel classes small groups valuation llm \
+.PHONY: demo docs browser postgres test test-core lint types clean bench bench-smoke panel classes small groups valuation llm \
 	guarantees fuzz
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
 
-test: .venv/.dev browser
+test: .venv/.dev browser postgres
 	$(TEST_THREADS) $(BIN)/python -m pytest -n 2
 
 # The report page is tested in a real browser; without one those tests are skipped and say so.
 browser:
 	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; } \
 		>/dev/null 2>&1 || echo "Chromium is missing and cannot be installed here; its tests are skipped."
+
+# The ledger is tested on a real PostgreSQL too; each test session starts a server of its own.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ apt-get update && apt-get install -y --no-install-recommends postgresql; } \
+		>/dev/null 2>&1 || echo "PostgreSQL is missing and cannot be installed here; its tests are skipped."
 
 # The site, in build/docs/html; a warning fails it.
 docs: .venv/.dev
@@ -67,6 +73,9 @@ choices-shift-puncc: .venv-puncc/.ready
 
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
+
+watch-%: .venv/.dev postgres
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
 
 # These measure a machine as it is used, on all cores.
 costs-speed costs-cli-score costs-service: TEST_THREADS :=

@@ -36,15 +36,7 @@ LAYERS = [
 # Shells stand over the public names. Besides these they may import what has no domain in it, types,
 # and their own folder.
 SHELLS = {
-    "__main__",
-    "cli",
-    "datasets",
-    "demo",
-    "plots",
-    "report",
-    "service",
-    "spark",
-    "torch",
+    *("__main__", "cli", "datasets", "demo", "plots", "report", "service", "spark", "torch"),
     "watch",
 }
 OPEN_TO_SHELLS = {"_protocols", "_shared"}
@@ -58,6 +50,7 @@ OPTIONAL = [
     "pandas",
     "polars",
     "prometheus_client",
+    "psycopg",
     "pyarrow",
     "pydantic_core",
     "pymc",
@@ -66,6 +59,7 @@ OPTIONAL = [
     "rich",
     "skops",
     "skpro",
+    "sqlalchemy",
     "starlette",
     "stochtree",
     "torch",

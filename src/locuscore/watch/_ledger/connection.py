@@ -1,0 +1,167 @@
+"""Opens the database, and says what went wrong there without telling the password."""
+
+import re
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import (
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+BUSY_SECONDS = 30
+CONNECT_SECONDS = 10
+SHORTEST_HIDDEN = 4  # a shorter password could be part of any word
+DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+WRITES = "locuscore_writes"
+
+
+class LedgerError(RuntimeError):
+    """The ledger cannot do what it was asked for."""
+
+
+class LedgerDownError(LedgerError):
+    """The database cannot be reached or cannot write at present; later it may."""
+
+
+class LedgerRefusedError(LedgerError, ValueError):
+    """The database will never take these values."""
+
+
+class Database:
+    """An engine of SQLAlchemy whose errors are one sentence without the password.
+
+    On SQLite every writer begins with the write lock (BEGIN IMMEDIATE), so it cannot fail halfway
+    for a lock that another process holds. Commits wait for the disk: a spool may delete what is
+    committed.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], int] | None = None) -> None:
+        self._secrets = _secrets(url)
+        self.url = _checked(url)
+        self._clock = clock
+        self.engine = self._opened()
+        # A ledger that nobody closed is closed when it is dropped.
+        weakref.finalize(self, self.engine.dispose)
+
+    def __repr__(self) -> str:
+        return self.url.render_as_string(hide_password=True).partition("?")[0]
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.url.get_backend_name() == "postgresql"
+
+    def now(self, connection: Connection) -> int:
+        """Microseconds since 1970 by the clock of the database, which all its users share."""
+        if self._clock is not None:
+            return self._clock()
+        if self.is_postgres:
+            seconds = func.extract("epoch", func.clock_timestamp())
+            return int(float(connection.scalar(select(seconds)) or 0) * 1e6)
+        return time.time_ns() // 1000
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._told(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in one transaction, which is kept whole or not at all."""
+        with self._told(), self.engine.connect() as connection:
+            writer = connection.execution_options(**{WRITES: True})
+            with writer.begin():
+                yield writer
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _opened(self) -> Engine:
+        if self.is_postgres:
+            options = {"connect_timeout": CONNECT_SECONDS, "application_name": "locuscore"}
+        else:
+            options = {"timeout": BUSY_SECONDS}
+        engine = create_engine(
+            self.url, connect_args=options, hide_parameters=True, pool_pre_ping=True
+        )
+        if not self.is_postgres:
+            event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn errors of the database into ours, in one line and without secrets."""
+        driver = self.engine.dialect.loaded_dbapi
+        try:
+            yield
+        except (SQLAlchemyError, driver.Error) as error:
+            cause = getattr(error, "orig", None) or error
+            # Without its cause: the driver's error may hold what the message must not.
+            raise _kind(error, driver)(self._sentence(cause)) from None
+
+    def _sentence(self, cause: BaseException) -> str:
+        text = " ".join(str(cause).split())
+        if any(len(secret) < SHORTEST_HIDDEN for secret in self._secrets):
+            text = type(cause).__name__
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return f"the ledger {self!r} answers: {text}"
+
+
+def _kind(error: Exception, driver: Any) -> type[LedgerError]:
+    """Errors of the driver come as they are from COPY, and wrapped from everything else."""
+    if isinstance(error, DataError | IntegrityError | driver.DataError | driver.IntegrityError):
+        return LedgerRefusedError
+    down = OperationalError | InterfaceError | PoolTimeoutError | driver.OperationalError
+    return LedgerDownError if isinstance(error, down | driver.InterfaceError) else LedgerError
+
+
+def _checked(url: str) -> URL:
+    """Read the URL; what is wrong with it is told without repeating it."""
+    try:
+        found = make_url(url)
+        backend = found.get_backend_name()
+    except Exception:  # whatever it is, its text may have part of the password
+        raise LedgerError(
+            "the URL of the ledger cannot be read; expected sqlite:///decisions.db or "
+            "postgresql://user:password@host/name, with special characters of the password "
+            "written as %40 for @, %2F for / and so on."
+        ) from None
+    if backend not in DRIVERS:
+        raise LedgerError(
+            f"a ledger is kept in SQLite or PostgreSQL, not in {backend!r}; "
+            "expected sqlite:///decisions.db or postgresql://user:password@host/name."
+        )
+    if backend == "sqlite" and found.database in (None, "", ":memory:"):
+        raise LedgerError(
+            "a ledger in memory is lost with the process; give a file, sqlite:///decisions.db."
+        )
+    return found.set(drivername=DRIVERS[backend])
+
+
+def _secrets(url: str) -> set[str]:
+    """All that could be the password, as it is written and as it is meant."""
+    found = re.findall(r"://[^:@/]*:(.*)@", url) + re.findall(r"password=([^&]*)", url)
+    return {form for text in found for form in (text, unquote(text)) if form}
+
+
+def _prepare_sqlite(connection, _record) -> None:  # type: ignore[no-untyped-def]
+    connection.isolation_level = None  # transactions begin below, not by the driver's guess
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "cache_size=-65536"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

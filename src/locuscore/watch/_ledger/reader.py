@@ -1,0 +1,110 @@
+"""Reading half of the ledger: opens it and answers from pages and sums."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from locuscore.watch._ledger import evidence, read
+from locuscore.watch._ledger.columns import Columns
+from locuscore.watch._ledger.connection import Database
+from locuscore.watch._ledger.deployments import Deployed, all_deployed
+from locuscore.watch._ledger.migrations import prepare
+from locuscore.watch._ledger.tables import LEDGER
+
+
+class LedgerReader:
+    """What can be asked of a ledger."""
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self._database = Database(url, clock)
+        prepare(self._database)
+        with self._database.reading() as connection:
+            self.secret = bytes.fromhex(connection.scalar(select(LEDGER.c.secret)) or "")
+            self._deployed = {d.deployment.digest: d for d in all_deployed(connection)}
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._database!r})"
+
+    def close(self) -> None:
+        """Close all connections; the next call opens new ones."""
+        self._database.close()
+
+    def now(self) -> int:
+        """Microseconds since 1970 by the clock that stamps the rows."""
+        with self._database.reading() as connection:
+            last = connection.scalar(select(LEDGER.c.last_written_at)) or 0
+            return max(self._database.now(connection), last)
+
+    @property
+    def deployments(self) -> list[Deployed]:
+        """Every deployment, the first one first."""
+        with self._database.reading() as connection:
+            return all_deployed(connection)
+
+    def matured(
+        self,
+        digest: str,
+        *,
+        after_seq: int,
+        written_before: int,
+        limit: int = 100_000,
+        only_drawn: bool = False,
+        columns: Sequence[str] = read.USUAL,
+    ) -> Columns:
+        """Rows after a number that were written before a time, in order, with their labels now.
+
+        The loss is NaN where there is no label. Fewer than `limit` rows: these are all.
+        """
+        known = self._known(digest)
+        with self._database.reading() as connection:
+            last = read.last_written(connection, after_seq, written_before)
+            return read.rows(
+                connection,
+                known.number,
+                len(known.deployment.alphas),
+                after_seq,
+                last,
+                limit,
+                columns,
+                only_drawn,
+            )
+
+    def evidence(self, digest: str) -> evidence.SavedEvidence:
+        """States of all claims, with the cursor and the version to save them by."""
+        with self._database.reading() as connection:
+            return evidence.load(connection, self._known(digest).number)
+
+    def daily(self, digest: str, since_day: int | None = None) -> Columns:
+        """Sums per day (since 1970), group, accepted, drawn and measure; see `sums`."""
+        with self._database.reading() as connection:
+            return read.daily(connection, self._known(digest).number, since_day)
+
+    def totals(self, digest: str) -> Columns:
+        """Sums of all days and groups per accepted, drawn and measure."""
+        with self._database.reading() as connection:
+            return read.totals(connection, self._known(digest).number)
+
+    def unpriced(self, digest: str, limit: int = 10_000) -> Columns:
+        """Labels with y alone, beside what was predicted: number, id, y, prediction."""
+        with self._database.reading() as connection:
+            return read.unpriced(connection, self._known(digest).number, limit)
+
+    def waiting_labels(self) -> int:
+        """How many labels wait for their decision."""
+        with self._database.reading() as connection:
+            return read.waiting(connection)
+
+    def events(self, digest: str | None = None) -> list[dict[str, Any]]:
+        """Return events of a deployment and of the ledger, or all of them, the oldest first."""
+        with self._database.reading() as connection:
+            return read.events(connection, None if digest is None else self._known(digest).number)
+
+    def _known(self, digest: str) -> Deployed:
+        if digest not in self._deployed:
+            self._deployed = {d.deployment.digest: d for d in self.deployments}
+        if digest not in self._deployed:
+            raise ValueError(
+                f"the ledger knows no deployment {digest[:12]!r}; call deploy with it first."
+            )
+        return self._deployed[digest]

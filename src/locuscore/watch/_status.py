@@ -1,0 +1,222 @@
+"""Status: how the promises of a deployment stand, as text and as plain data."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from locuscore.watch._actions import Action, Level, Situation, next_step
+from locuscore.watch._claim_test import ClaimTest
+from locuscore.watch._claims import Claim
+from locuscore.watch._estimates import Sums, day_text
+
+if TYPE_CHECKING:
+    from locuscore.watch._watch import Watch
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a deployment; ``print(status)`` for people, `to_dict` for programs."""
+
+    level: Level
+    sentence: str
+    action: Action
+    data: Mapping[str, Any]
+
+    @property
+    def alarm(self) -> bool:
+        """Whether any claim has ever raised its alarm."""
+        return self.level == "alarm"
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell ends with: 4 on alarm, else 0."""
+        return 4 if self.alarm else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in the types JSON has."""
+        return dict(self.data)
+
+    def to_json(self) -> str:
+        """The same as text."""
+        return json.dumps(self.data, allow_nan=False)
+
+    def __str__(self) -> str:
+        counts, settings = self.data["counts"], self.data["settings"]
+        lines = [
+            self.sentence,
+            f"Next: {self.action.sentence}",
+            "",
+            f"Deployment {self.data['deployment']} since {self.data['since'][:10]}: "
+            f"{counts['decisions']:,} decisions, {counts['flagged']:,} of them flagged; "
+            f"{counts['labelled']:,} labels of {counts['drawn']:,} asked for.",
+            f"While all promises are kept, the chance of ever raising an alarm is at most "
+            f"{settings['delta']:g}, however often one looks.",
+        ]
+        for claim in self.data["claims"]:
+            lines += ["", *_claim_lines(claim, self.data["unit"])]
+        return "\n".join(lines)
+
+
+def _claim_lines(claim: Mapping[str, Any], unit: str) -> list[str]:
+    told = unit if claim["kind"] == "mean loss" else ""
+    lines = [claim["name"][0].upper() + claim["name"][1:]]
+    if not claim["tested"]:
+        return [*lines, f"  not tested: {claim['why_not']}"]
+    if claim["promised"] is not None:
+        now = "no labels yet"
+        if claim["estimate"] is not None:
+            now = f"{_number(claim['estimate'], told)}"
+            if claim["low"] is not None:
+                ends = (_number(claim[end], told) for end in ("low", "high"))
+                now += f", tested rows {' to '.join(ends)}"
+        lines.append(f"  promised at most {_number(claim['promised'], told)}; now {now}")
+    missing = f", {claim['n_missing']:,} of them without a label" if claim["n_missing"] else ""
+    lines.append(f"  {claim['n']:,} {claim['units']} tested{missing}")
+    state = f"evidence {_evidence(claim['log_e'])}, alarm at {math.exp(claim['line']):,.0f}"
+    if claim["alarmed_at"] is not None:
+        state = f"ALARM at the row decided {claim['alarmed_at'][:16].replace('T', ' ')} UTC"
+    lines.append(f"  {state}")
+    return lines
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:.4g} {unit}" if unit else f"{value:.4g}"
+
+
+def _evidence(log_e: float) -> str:
+    return f"{math.exp(log_e):.3g}" if abs(log_e) < 50 else f"10^{log_e / math.log(10):.0f}"
+
+
+def status_of(watch: "Watch", tests: Mapping[str, ClaimTest], unpriced: int) -> Status:
+    """Gather what the ledger and the tests know."""
+    ledger, now = watch.ledger, watch.ledger.now()
+    deployed = next(d for d in ledger.deployments if d.deployment.digest == watch.digest)
+    facts = deployed.deployment.card
+    sums = Sums(ledger.daily(watch.digest), watch.settings)
+    valid_until = facts.get("valid_until", "")
+    situation = Situation(tests, _time(now).date(), valid_until, unpriced)
+    level, sentence, action = next_step(situation)
+    data = {
+        "made_at": _text(now),
+        "store": repr(ledger),
+        "deployment": watch.digest,
+        "since": _text(deployed.since),
+        "card": facts.get("card", ""),
+        "unit": facts.get("unit", ""),
+        "settings": watch.settings.to_dict() | {"valid_until": valid_until or None},
+        "counts": sums.counts() | {"late": 0, "waiting_labels": ledger.waiting_labels()},
+        "verdict": {"level": level, "sentence": sentence},
+        "action": {"kind": action.kind, "sentence": action.sentence, "rows": action.rows},
+        "claims": [_claim(claim, tests.get(claim.name), sums) for claim in watch.claims],
+        "days": sums.days(),
+        "drift": None,
+        "groups": sums.groups(),
+        "events": [_event(event) for event in ledger.events(watch.digest)],
+        "deployments": [_deployment(one, ledger) for one in ledger.deployments],
+    }
+    return Status(level, sentence, action, data)
+
+
+def _claim(claim: Claim, test: ClaimTest | None, sums: Sums) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": claim.name,
+        "kind": claim.kind,
+        "sentence": _sentence(claim, test),
+        "promised": claim.promised,
+        "among": claim.among,
+        "group": None if claim.group is None else ", ".join(claim.group),
+        "units": "clusters" if claim.unit == "cluster" else "rows",
+        "tested": test is not None,
+        "why_not": claim.why_not,
+        "estimate": sums.estimate(claim),
+    }
+    if test is None:
+        nothing = dict.fromkeys(("low", "high", "log_e", "largest", "line", "delta", "alarmed_at"))
+        zero = dict.fromkeys(("n", "n_labelled", "n_missing"), 0)
+        return found | nothing | zero | {"detector": None, "days": []}
+    alarm = test.alarm
+    low, high = alarm.interval(alarm.delta) or (None, None)
+    if claim.unit == "cluster":
+        low = high = None  # of values that are no shares
+    return found | {
+        "n": alarm.n,
+        "n_labelled": test.n_labelled,
+        "n_missing": alarm.missing,
+        "low": low,
+        "high": high,
+        "log_e": alarm.log_value,
+        "largest": alarm.largest,
+        "line": alarm.limit,
+        "delta": alarm.delta,
+        "alarmed_at": None if test.alarm_time is None else _text(test.alarm_time),
+        "detector": {
+            "log_value": test.detector.log_value,
+            "line": math.log(test.detector.run_length),
+            "run_length": test.settings.run_length,
+            "calls": [_text(time) for time in test.call_times],
+        },
+        "days": [_day(claim, day) for day in test.days],
+    }
+
+
+def _day(claim: Claim, day: list[float]) -> dict[str, Any]:
+    number, n, labelled, total, low, high, log_e = day
+    has_share = labelled and claim.kind != "exchangeable" and claim.unit == "row"
+    return {
+        "day": day_text(number),
+        "n": n,
+        "estimate": total / labelled if has_share else None,
+        "low": low if has_share and low == low else None,
+        "high": high if has_share and high == high else None,
+        "log_e": log_e,
+    }
+
+
+def _sentence(claim: Claim, test: ClaimTest | None) -> str:
+    """What is claimed and how it is tested."""
+    if claim.kind == "exchangeable":
+        return "Losses do not get worse for their bounds than they were among the calibration rows."
+    promised = f"At most {claim.promised:g} is promised"
+    if claim.kind in ("coverage", "joint"):
+        return (
+            f"{promised} on average over the calibration rows. The test is whether new rows are "
+            "exchangeable with these, so it allows for their luck."
+        )
+    if test is None or claim.delta is None:
+        return f"{promised}."
+    return (
+        f"{promised} by a certificate that fails with probability at most {claim.delta:g}. So a "
+        f"healthy deployment alarms with probability at most {claim.delta:g} + "
+        f"{test.alarm.delta:.3g}."
+    )
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+    detail = event["detail"]
+    told = ", ".join(f"{name}: {value}" for name, value in detail.items())
+    if event["kind"] == "alarm":
+        told = f"{detail['claim']}, at the row decided {_text(detail['row_decided'])[:16]}"
+    return {"time": _text(event["time"]), "kind": event["kind"], "detail": told}
+
+
+def _deployment(deployed: Any, ledger: Any) -> dict[str, Any]:
+    totals = ledger.totals(deployed.deployment.digest)
+    rows = totals["total"][totals["measure"] == "rows"].sum()
+    return {
+        "digest": deployed.deployment.digest,
+        "since": _text(deployed.since),
+        "decisions": round(float(rows)),
+    }
+
+
+def _time(microseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def _text(microseconds: int) -> str:
+    return _time(microseconds).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,3 @@
+from ledger_for_tests import postgres, url
+
+__all__ = ["postgres", "url"]
