@@ -144,6 +144,7 @@ CONTENTS = {
         "datasets",
         "testing",
         "torch",
+        "watch",
     ],
     "docs/evidence": [
         "/benchmarks/paper/RESULTS",

@@ -212,7 +212,6 @@ _ENGINES: dict[str, tuple[Callable[[], Any], float]] = {
     "Forest": (engines.Forest, 0.4),
     "Gaussian": (engines.Gaussian, 0.8),
     "QuantileGrid": (engines.QuantileGrid, 1.2),
-    "FlexCode": (engines.FlexCode, 1.5),
     "Bagged Scale": (lambda: engines.Bagged(engines.Scale()), 12.0),
     "Ensemble": (_core_ensemble, 12.0),
 }
@@ -306,13 +305,14 @@ def _registry() -> list[Method]:
     more = partial(locus, engine=_mdn, columns="all")
     methods.append(Method("MDN+", "more", more, 5.0, needs=("torch",), n_seeds=FEW))
     for end, columns in SEEN[:2]:
-        for name, engine, package in (
-            ("BayesianMDN", _bayesian_mdn, "torch"),
-            ("Flow", _flow, "zuko"),
-            ("VariationalGP", _variational_gp, "gpytorch"),
+        for name, engine, needs in (
+            ("FlexCode", engines.FlexCode, ()),
+            ("BayesianMDN", _bayesian_mdn, ("torch",)),
+            ("Flow", _flow, ("zuko",)),
+            ("VariationalGP", _variational_gp, ("gpytorch",)),
         ):
             more = partial(locus, engine=engine, columns=columns)
-            methods.append(Method(name + end, "more", more, 6.0, needs=(package,), n_seeds=FEW))
+            methods.append(Method(name + end, "more", more, 6.0, needs=needs, n_seeds=FEW))
     return sorted(methods, key=lambda method: method.seconds)
 
 

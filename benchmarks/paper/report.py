@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.datasets import DATASETS, NOT_AVAILABLE
 from benchmarks.paper import figures, homes, oracle, records
 from benchmarks.paper.comparisons import changes, differences, fidelity, mean_ranks
+from benchmarks.paper.engine_table import engine_lines
 from benchmarks.paper.methods import METHODS, USUAL
 from benchmarks.paper.run import n_seeds
 from benchmarks.paper.summary import LOCUS_COLUMNS, OURS, Summary, paper, table
@@ -182,6 +183,7 @@ def build(summary: Summary, pictures: list[str]) -> list[str]:
         lines += paper_table(summary, key)
         lines += [f"![{key}](figures/{key}.png)", ""]
     lines += [*homes.section(), *oracle.section()]
+    lines += engine_lines(summary)
     lines += ["## All methods", ""]
     lines += per_dataset(summary, "rate", "Tuned conditional rate, %, mean over seeds:")
     lines += per_dataset(summary, "tail70", "Rate at exactly 70 % of the test rows, %:")

@@ -43,6 +43,7 @@ MODULES = (
     "locuscore.spark",
     "locuscore.testing",
     "locuscore.torch",
+    "locuscore.watch",
 )
 BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -21,6 +21,7 @@ ON_AN_EXTRA = {
     "locuscore.testing._answers",
     "locuscore.torch._layers",
     "locuscore.torch._predictor",
+    "locuscore.watch._watch",
 }
 
 
