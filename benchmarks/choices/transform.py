@@ -1,10 +1,12 @@
-"""On which scale BART models the loss: held-out pinball loss inside D1.
+"""On which scale an engine models the loss: held-out pinball loss inside D1.
 
 For each dataset D1 is a fifth of the rows (at most 1,500), as in the paper's split, and nothing
 else is read. `select_engine` compares the scales by two-fold cross-validation. Run
-``make choices-bart-transform``; about ten minutes on one core.
+``make choices-transform`` for BART, Flow and VariationalGP, or ``BENCH=Flow`` for one of them;
+about ten minutes each on one core.
 """
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import numpy as np
 
 from benchmarks.costs.bart import make_losses
 from benchmarks.pages import write_section
-from locuscore.engines import BART, select_engine
+from locuscore import engines
+from locuscore.engines import select_engine
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 NAMES = [
@@ -28,36 +31,38 @@ NAMES = [
     "superconductivity",
 ]
 SCALES = ("identity", "sqrt", "log")
+ENGINES = ("BART", "Flow", "VariationalGP")
 MOST_ROWS = 1_500
 
 
-def compare(name: str) -> dict[str, tuple[float, float]]:
+def compare(name: str, engine: str) -> dict[str, tuple[float, float]]:
     """CRPS and pinball loss of each scale, over those of the identity."""
     X, z = make_losses(name, seed=0)
     n = min(len(z) // 3, MOST_ROWS)
-    engines = {scale: BART(transform=scale) for scale in SCALES}
+    candidates = {scale: getattr(engines, engine)(transform=scale) for scale in SCALES}
     with warnings.catch_warnings(action="ignore"):
-        result = select_engine(engines, X[:n], z[:n], cv=2, random_state=0)
+        result = select_engine(candidates, X[:n], z[:n], cv=2, random_state=0)
     scores = {r["name"]: np.array([r["crps"], r["pinball"]]) for r in result.table}
     ratios = {scale: scores[scale] / scores["identity"] for scale in SCALES}
     return {scale: (float(crps), float(pinball)) for scale, (crps, pinball) in ratios.items()}
 
 
-def main() -> None:
+def write(engine: str) -> None:
+    """Compare the scales of one engine, and write its section."""
     columns = [f"{scale}, {what}" for scale in SCALES[1:] for what in ("CRPS", "pinball")]
     lines = [
-        "## Scale of BART",
+        f"## Scale of {engine}",
         "",
-        "Made by `make choices-bart-transform`. Two-fold cross-validation inside D1 (at most "
-        f"{MOST_ROWS:,} rows) with x alone; CRPS of the law and pinball loss of the calibrated "
-        "bound at alpha = 0.1, each over that of the identity: below 1 is better.",
+        f"Made by `make choices-transform BENCH={engine}`. Two-fold cross-validation inside D1 (at "
+        f"most {MOST_ROWS:,} rows) with x alone; CRPS of the law and pinball loss of the "
+        "calibrated bound at alpha = 0.1, each over that of the identity: below 1 is better.",
         "",
         "| dataset | " + " | ".join(columns) + " |",
         "|---|" + "---|" * len(columns),
     ]
     rows = []
     for name in NAMES:
-        ratios = compare(name)
+        ratios = compare(name, engine)
         rows.append([value for scale in SCALES[1:] for value in ratios[scale]])
         lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in rows[-1]) + " |")
         print(lines[-1], flush=True)
@@ -67,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    for asked in sys.argv[1:] or ENGINES:
+        write(asked)
