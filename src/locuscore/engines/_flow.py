@@ -62,7 +62,7 @@ class Flow(BaseEstimator):
     _: KW_ONLY
     n_bins: int = 8
     n_hidden: int = 32
-    transform: str = "log"
+    transform: str = "identity"
     learning_rate: float = 5e-3
     weight_decay: float = 1e-2
     batch_size: int = 256
