@@ -68,7 +68,7 @@ def _alarm(now: Situation) -> Found | None:
     if not broken:
         return None
     names = "; ".join(test.claim.name for test in broken)
-    sentence = f"ALARM: a promise is broken, or something rare has happened. {names}."
+    sentence = f"ALARM: no longer kept, unless something rare has happened: {names}."
     return "alarm", sentence, _after_alarm(broken, now.what_if)
 
 
