@@ -71,6 +71,9 @@ choices-shift-puncc: .venv-puncc/.ready
 	.venv-puncc/bin/python -m pip install --quiet --disable-pip-version-check puncc==0.9.3 "numpy<2"
 	touch $@
 
+watch-%: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
+
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from helpers import assert_close, raises
-from locuscore.watch._evidence.alarm import BetsAlarm
+from locuscore.watch._evidence.alarm import ROWS, BetsAlarm
 from locuscore.watch._evidence.betting import LARGE, ODDS, MeanBets, cluster_values
 from locuscore.watch._evidence.detector import LUCK, Detector
 from locuscore.watch._evidence.intervals import RATES, mean_interval
@@ -17,7 +17,7 @@ from locuscore.watch._evidence.martingale import RankBets
 
 
 def weight(j):
-    return 0.5 if j == 0 else 0.5 / ((j + math.e) * math.log(j + math.e) ** 2)
+    return 0.5 if j == 0 else 0.5 * math.log(ROWS) / ((j + ROWS) * math.log(j + ROWS) ** 2)
 
 
 def slow_values(factors):

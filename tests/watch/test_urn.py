@@ -10,8 +10,9 @@ from scipy.stats import betabinom
 
 from helpers import assert_close, raises
 from locuscore import conformal_rank
+from locuscore.watch._evidence.alarm import ROWS
 from locuscore.watch._evidence.starts import LIFETIME, active_starts, log_weight, recent_starts
-from locuscore.watch._evidence.urn import ODDS, UrnAlarm
+from locuscore.watch._evidence.urn import BLOCKS, ODDS, UrnAlarm
 
 
 def slow_starts(block):
@@ -35,7 +36,8 @@ def slow_alarm(bad, m0, h0, delta, block):
         found = []
         for j in slow_starts((t - 1) // block):
             s = j * block
-            w = 0.5 if j == 0 else 0.5 / ((j + math.e) * math.log(j + math.e) ** 2)
+            x = j + BLOCKS
+            w = 0.5 if j == 0 else 0.5 * math.log(BLOCKS) / (x * math.log(x) ** 2)
             found.append(w * slow_ratio(sums[t] - sums[s], t - s, m0, h0))
         values.append(math.log(max(found)))
     over = np.flatnonzero(np.array(values) >= math.log(1 / delta))
@@ -80,10 +82,10 @@ def test_starts_are_few_and_weights_add_up_to_one_at_most():
     for block in range(200):
         assert active_starts(block) == slow_starts(block)
     assert len(active_starts(10**6)) < 50
-    weights = np.exp(log_weight(np.arange(10**6)))
-    beyond = 0.5 / math.log(10**6 + math.e)  # the integral from there on
-    assert weights.sum() > 0.8
-    assert weights.sum() + beyond <= 1.0 + 1e-12
+    for c in (BLOCKS, ROWS):
+        weights = np.exp(log_weight(np.arange(10**6), c))
+        beyond = 0.5 * math.log(c) / math.log(10**6 - 1 + c)  # the integral from there on
+        assert 0.9 < weights.sum() + beyond <= 1.0
     assert (recent_starts(np.array([5]), 3) == -1).all()
 
 

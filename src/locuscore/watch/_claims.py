@@ -30,11 +30,12 @@ class Claim:
 
     `promised` is the share or mean that is promised at most; None for exchangeability. `among` says
     of which rows it is, and `labels` which of them need a label: a flagged row is never accepted
-    and bad, so a joint share needs no label of it. `group` has the labels of the rows' groups as
-    text, None for all rows; with `is_rest` they are those of the other groups. `unit` is what is
-    counted. `share` is the claim's part of the error that a watch may make. `urn` has misses and
-    hits (see `UrnAlarm`), `counts` the rows of D2 between the bounds at `alphas`, and `delta` is
-    the error of the certificate itself. `why_not` says why the claim is not tested, if it is not.
+    and bad, so a joint share needs none of it, but must see it as often as other rows. `group` has
+    the labels of the rows' groups as text, None for all rows; with `is_rest` they are those of the
+    other groups. `unit` is what is counted. `share` is the claim's part of the error that a watch
+    may make. `urn` has misses and hits (see `UrnAlarm`), `counts` the rows of D2 between the bounds
+    at `alphas`, and `delta` is the error of the certificate itself. `why_not` says why the claim is
+    not tested, if it is not.
     """
 
     name: str

@@ -22,6 +22,8 @@ from locuscore.watch._evidence.intervals import mean_interval
 from locuscore.watch._evidence.starts import LOG_FIRST, log_weight
 from locuscore.watch._evidence.sums import log_mean, running_sums
 
+ROWS = 1_000.0  # about so many starts have nearly equal weights
+
 
 class Bets(Protocol):
     """Bets that are fixed before the rows they are made on."""
@@ -56,7 +58,7 @@ class BetsAlarm(Evidence):
             return
         rows = self.n + 1 + np.arange(len(numbers))
         steps = self.bets.log_factors(numbers, known)
-        sums = running_sums(self.log_sums, log_weight(rows), steps)
+        sums = running_sums(self.log_sums, log_weight(rows, ROWS), steps)
         log_values = log_mean(sums)
         self._see(rows, log_values)
         self.n += len(numbers)

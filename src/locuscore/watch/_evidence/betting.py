@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.checks import check_numbers
 
-ODDS = (1.25, 1.5, 2.0, 3.0, 6.0)  # as in `urn`
+ODDS = (1.2, 1.5, 2.0, 4.0)  # as in `urn`
 LARGE = (0.5, 0.9)  # bets for values that vary little
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from locuscore._protocols import FloatArray
 
 RATES: FloatArray = np.geomspace(8.0, 8.0 * 0.5**17, 18)  # down to 6e-5, for some 1e8 rows
-HALVINGS = 60
+HALVINGS = 40
 
 
 def mean_interval(n: int, least: float, most: float, delta: float) -> tuple[float, float]:

@@ -1,12 +1,13 @@
 """When a promise may have begun to break: the start times that are tried, with their weights.
 
 Nobody knows beforehand when things go wrong, so evidence is gathered from many starts at once.
-Start 0 is the first row and has weight 1/2. Start j > 0 has ::
+Start 0 is the first row and has weight 1/2. Start j > 0 has, for a constant c, ::
 
-    w_j = 1 / (2 (j + e) log(j + e)^2)
+    w_j = log(c) / (2 (j + c) log(j + c)^2)
 
 The weights are fixed beforehand, and their sum is at most 1: a sum of a decreasing function is at
-most its integral, and ``1 / (x log(x)^2)`` has the integral 1 from e on.
+most its integral, and ``1 / (x log(x)^2)`` has the integral ``1 / log(c)`` from c on. Up to about c
+starts the weights are nearly equal; later ones pay little more than one over their number.
 """
 
 import math
@@ -19,10 +20,11 @@ LIFETIME = 4  # of a start, in its own distance to the next of its kind or a rar
 LOG_FIRST = math.log(0.5)  # of the weight of start 0
 
 
-def log_weight(j: IntArray) -> FloatArray:
+def log_weight(j: IntArray, c: float) -> FloatArray:
     """Logarithm of the weight of start j."""
-    x = j + math.e
-    return np.where(j == 0, LOG_FIRST, LOG_FIRST - np.log(x) - 2.0 * np.log(np.log(x)))
+    logs = np.log(j + c)
+    later = LOG_FIRST + math.log(math.log(c)) - logs - 2.0 * np.log(logs)
+    return np.where(j == 0, LOG_FIRST, later)
 
 
 def active_starts(block: int) -> list[int]:

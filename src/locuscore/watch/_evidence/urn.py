@@ -39,10 +39,11 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore.watch._evidence.evidence import Evidence, checked_rows, read_state
 from locuscore.watch._evidence.intervals import mean_interval
-from locuscore.watch._evidence.starts import active_starts, log_weight, recent_starts
+from locuscore.watch._evidence.starts import LOG_FIRST, active_starts, log_weight, recent_starts
 from locuscore.watch._evidence.sums import log_mean
 
-ODDS = (1.25, 1.5, 2.0, 3.0, 6.0)  # times those of the urn, equally mixed
+ODDS = (1.2, 1.5, 2.0, 4.0)  # times those of the urn, equally mixed
+BLOCKS = 20.0  # about so many starts have nearly equal weights
 MISSES_PER_BLOCK = 8  # as many as a block of rows is expected to have
 
 
@@ -106,7 +107,7 @@ class UrnAlarm(Evidence):
 
         It may be too small where it is below `floor`, which saves much time.
         """
-        best = log_weight(np.zeros(1, np.int64)) + self._log_ratio(misses, rows)
+        best = LOG_FIRST + self._log_ratio(misses, rows)
         keys = np.array(sorted(starts))
         before = np.array([starts[j] for j in keys.tolist()])
         # A start at the very end of the rows has none after it.
@@ -115,7 +116,7 @@ class UrnAlarm(Evidence):
             for j in recent_starts(blocks, v):
                 m = np.where(j < 0, 0, misses - before[np.searchsorted(keys, np.maximum(j, 0))])
                 t = np.where(j < 0, 0, rows - j * self.block)
-                weight = np.where(j < 0, -math.inf, log_weight(np.maximum(j, 0)))
+                weight = np.where(j < 0, -math.inf, log_weight(np.maximum(j, 0), BLOCKS))
                 (some,) = np.nonzero(weight + self._log_ratio_at_most(m, t) > floor)
                 found = weight[some] + self._log_ratio(m[some], t[some])
                 best[some] = np.maximum(best[some], found)

@@ -1,0 +1,1 @@
+"""Alarms after deployment: how often they ring while promises are kept, and how soon otherwise."""
