@@ -210,7 +210,7 @@ def test_impossible_settings_are_refused():
     with raises(ValueError, "run_length", "1"):
         Detector(MeanBets(0.1), 1.0)
     state = BetsAlarm(MeanBets(0.1), 0.1).to_state()
-    with raises(ValueError, "7 bets", "5"):
+    with raises(ValueError, "6 bets", "4"):
         BetsAlarm(MeanBets(0.1, are_shares=False), 0.1).restore(state)
     with raises(ValueError, "counts"):
         BetsAlarm(RankBets([5, 5]), 0.1).restore(

@@ -108,7 +108,7 @@ def test_a_mean_loss_has_its_support(locus):
     (claim,) = check(claims_of(deployed(locus, rule)))["mean loss"]
     assert (claim.kind, claim.low, claim.high, claim.promised) == ("mean loss", 0.0, 1.0, 0.2)
     assert claim.values(np.array([0.3]), np.array([True]), {}).tolist() == [0.3]
-    assert alarm_of(claim, 0.1).bets.n_bets > 5
+    assert alarm_of(claim, 0.1).bets.n_bets == 6
 
 
 def test_groups_have_urns_and_certificates_of_their_own(data):

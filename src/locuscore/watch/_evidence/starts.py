@@ -34,10 +34,10 @@ def active_starts(block: int) -> list[int]:
     ``LIFETIME * 2^v`` blocks, and start 0 for ever. So of starts that are D blocks old there is one
     in every ``D / LIFETIME`` blocks or fewer, and only ``2 log2(block)`` are active at a time.
     """
-    found = {0}
-    for v in range(block.bit_length()):
-        found.update(int(j) for j in recent_starts(np.array([block]), v)[:, 0] if j >= 0)
-    return sorted(found)
+    kinds = range(block.bit_length())
+    last = [((block >> v) + 1) // 2 for v in kinds]  # as in `recent_starts`
+    found = ((2 * (last[v] - i) - 1) << v for v in kinds for i in range(LIFETIME // 2))
+    return [0, *sorted(j for j in found if j > 0)]
 
 
 def recent_starts(blocks: IntArray, v: int) -> IntArray:
