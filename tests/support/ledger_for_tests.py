@@ -34,6 +34,14 @@ def url(request, tmp_path):
     return new_schema(request.getfixturevalue("postgres"))
 
 
+@pytest.fixture
+def another_url(url, request, tmp_path):
+    """A second one of the same kind."""
+    if url.startswith("sqlite"):
+        return f"sqlite:///{tmp_path}/another.db"
+    return new_schema(request.getfixturevalue("postgres"))
+
+
 def new_schema(postgres):
     name = f"s{secrets.token_hex(6)}"
     with postgres.connect() as connection:

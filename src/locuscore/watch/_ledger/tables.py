@@ -2,7 +2,7 @@
 
 Times are integers: microseconds since 1970 in UTC, which no driver and no time zone changes. A
 change of a table needs a new `VERSION`, a step in `migrations.py`, and the old tables in
-``tests/watch/old_ledgers.py``.
+``tests/support/old_ledgers.py``.
 """
 
 from sqlalchemy import (
