@@ -74,6 +74,7 @@ choices-shift-puncc: .venv-puncc/.ready
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 
+watch-%: export PYTHONPATH := tests/support
 watch-%: .venv/.dev postgres
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
 

@@ -224,7 +224,7 @@ class Ledger(LedgerReader):
         rows = arrays([*zip(*(part[name] for name in names), strict=True)], names, None)
         rows = {name: values[new] for name, values in rows.items()}
         add(connection, rows, decision_measures(rows), np.ones(len(new)))
-        if read.waiting(connection):
+        if read.any_waiting(connection):
             fresh = select(DECISIONS.c.id).where(DECISIONS.c.seq > base)
             labels.join_decisions(connection, LABELS.c.id.in_(fresh))
             labels.refresh(connection, LABELS.c.seq > base, self._by_number(turn))

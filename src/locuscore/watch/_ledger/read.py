@@ -103,6 +103,11 @@ def waiting(connection: Connection) -> int:
     return connection.scalar(select(func.count(L.id)).where(L.seq.is_(None))) or 0
 
 
+def any_waiting(connection: Connection) -> bool:
+    """Whether a label waits for its decision."""
+    return connection.scalar(select(L.id).where(L.seq.is_(None)).limit(1)) is not None
+
+
 def events(connection: Connection, number: int | None) -> list[dict[str, Any]]:
     """Return events of a deployment and of the whole ledger, the oldest first."""
     table = EVENTS.c
