@@ -14,6 +14,7 @@ pytest.importorskip("sqlalchemy")
 pytest.importorskip("psycopg")
 
 from ledger_for_tests import (
+    LIGHT,
     assert_same_sums,
     decisions,
     everything,
@@ -52,7 +53,7 @@ for k in range(rounds):
 
 
 def writer(who, rounds, urls):
-    command = [sys.executable, "-c", WRITER, str(SUPPORT), who, str(rounds), *urls]
+    command = [sys.executable, "-c", LIGHT + WRITER, str(SUPPORT), who, str(rounds), *urls]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return subprocess.Popen(command, text=True, **pipes)
 

@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import pytest
 
+from ledger_for_tests import LIGHT
 from locuscore.watch import _spool
 from locuscore.watch._spool import Spool, SpoolError, SpoolFullError, records_in
 
@@ -240,7 +241,8 @@ for k in range(10**9):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs kill and flock")
 def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path, receiver):
     folder = tmp_path / "spool"
-    with subprocess.Popen([sys.executable, "-c", WRITER, folder], stdout=subprocess.PIPE) as child:
+    command = [sys.executable, "-c", LIGHT + WRITER, folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         acknowledged = [int(child.stdout.readline()) for _ in range(200)]
         with pytest.raises(SpoolError, match="used by another process"):
             Spool(folder, receiver, **SLOW)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection, insert, select, update
 
+from locuscore._shared.optional import require
 from locuscore.watch._ledger import evidence, labels, read, retention
 from locuscore.watch._ledger.columns import arrays, decision_columns
 from locuscore.watch._ledger.connection import LedgerError
 from locuscore.watch._ledger.decisions import insert_new
 from locuscore.watch._ledger.deployments import Deployed, Deployment, all_deployed, deploy
-from locuscore.watch._ledger.export import export
 from locuscore.watch._ledger.reader import LedgerReader
 from locuscore.watch._ledger.sums import add, decision_measures
 from locuscore.watch._ledger.tables import DECISIONS, EVENTS, LABELS, LEDGER, VERSION
@@ -197,7 +198,10 @@ class Ledger(LedgerReader):
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write everything as Parquet, one file of decisions per deployment; the files."""
-        return export(self._database, Path(folder))
+        require("pyarrow", extra="watch")
+        # Imported here: a service that never exports starts without pyarrow.
+        module = import_module("locuscore.watch._ledger.export")
+        return list(module.export(self._database, Path(folder)))
 
     # A writer's turn
 
