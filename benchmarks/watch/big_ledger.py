@@ -39,9 +39,9 @@ MARK = {"sqlite": "CAST(printf('%016d', i) AS BLOB)",
         "postgresql": "decode(lpad(i::text, 16, '0'), 'escape')"}  # fmt: skip
 NAME = {"sqlite": "printf('%012d', i)", "postgresql": "lpad(i::text, 12, '0')"}
 # One row in 50 is drawn, one in 5 flagged; there are 12 groups.
-DECIDED = """INSERT INTO locuscore_decisions (seq, id, deployment, time, written_at, day,
+DECIDED = """INSERT INTO locuscore_decisions (seq, id, deployment, time, written_at,
   prediction, bounds, score, probability, flagged, group_name, cluster, chance, drawn, signals)
-{series} SELECT i, {name}, 1, {time}, {time}, {time} / {day}, '1.5', {bytes},
+{series} SELECT i, {name}, 1, {time}, {time}, '1.5', {bytes},
   (i % 997) / 997.0, (i % 991) / 991.0, i % 5 = 0, 'group ' || (i % 12), NULL, 0.02,
   i % 50 = 7, NULL FROM s"""
 LABELLED = """INSERT INTO locuscore_labels (number, id, time, written_at, y, loss, source, seq,
@@ -50,7 +50,8 @@ LABELLED = """INSERT INTO locuscore_labels (number, id, time, written_at, y, los
   'label', i, {true}, {mark} FROM s WHERE i % 50 = 7"""
 SUMMED = """INSERT INTO locuscore_daily (deployment, day, group_name, accepted, drawn, measure,
   total, weighted)
-SELECT d.deployment, d.day, d.group_name, d.flagged = {false}, d.drawn, {measure}, sum({value}),
+SELECT d.deployment, d.time / {day}, d.group_name, d.flagged = {false}, d.drawn, {measure},
+  sum({value}),
   sum(CASE WHEN d.drawn THEN 50.0 * {value} ELSE 0.0 END)
 FROM locuscore_decisions d {join}
 WHERE d.seq BETWEEN :low AND :high GROUP BY 1, 2, 3, 4, 5
@@ -86,6 +87,7 @@ def fill(ledger: Ledger, n: int, seconds: float) -> int:
                      "last_written_at = :t"),
                 {"s": high, "l": high // 50 + 1, "t": last},
             )  # fmt: skip
+            connection.execute(text("UPDATE locuscore_deployments SET last_seq = :s"), {"s": high})
         done = high
         print(f"{done / 1e6:.0f} million, {until - time.monotonic():.0f} s left", flush=True)
     return done

@@ -12,17 +12,14 @@ VERSION_1 = [
     """CREATE TABLE locuscore_deployments (number INTEGER NOT NULL PRIMARY KEY,
     digest VARCHAR(200) NOT NULL, since BIGINT NOT NULL, alphas TEXT NOT NULL,
     tau {float}, claims TEXT NOT NULL, settings TEXT NOT NULL, card TEXT NOT NULL,
-    cursor BIGINT NOT NULL, evidence_version BIGINT NOT NULL,
+    last_seq BIGINT NOT NULL, cursor BIGINT NOT NULL, evidence_version BIGINT NOT NULL,
     UNIQUE (digest))""",
     """CREATE TABLE locuscore_decisions (seq {key} NOT NULL PRIMARY KEY,
     id VARCHAR(200) NOT NULL, deployment INTEGER NOT NULL, time BIGINT NOT NULL,
-    written_at BIGINT NOT NULL, day INTEGER NOT NULL, prediction TEXT, bounds {bytes} NOT NULL,
+    written_at BIGINT NOT NULL, prediction TEXT, bounds {bytes} NOT NULL,
     score {float}, probability {float}, flagged BOOLEAN NOT NULL,
     group_name VARCHAR(200), cluster VARCHAR(200), chance {float},
     drawn BOOLEAN NOT NULL, signals {bytes}, UNIQUE (id))""",
-    "CREATE INDEX locuscore_decisions_day ON locuscore_decisions (deployment, day, seq)",
-    """CREATE INDEX locuscore_decisions_drawn ON locuscore_decisions (deployment, seq)
-    WHERE drawn{true}""",
     """CREATE TABLE locuscore_labels (number {key} NOT NULL PRIMARY KEY,
     id VARCHAR(200) NOT NULL, time BIGINT NOT NULL, written_at BIGINT NOT NULL, y TEXT,
     loss {float}, source VARCHAR(200) NOT NULL, seq BIGINT, current BOOLEAN NOT NULL,
@@ -41,8 +38,8 @@ VERSION_1 = [
     time BIGINT NOT NULL, kind VARCHAR(200) NOT NULL, detail TEXT NOT NULL)""",
     f"""INSERT INTO locuscore_ledger VALUES (1, 1, '{"ab" * 32}', {NOON}, 1, 1, {NOON}, NULL)""",
     f"""INSERT INTO locuscore_deployments
-    VALUES (1, 'first', {NOON}, '[0.5, 0.1]', 1.0, '[]', '{{{{}}}}', '{{{{}}}}', 0, 0)""",
-    f"""INSERT INTO locuscore_decisions VALUES (1, 'kept', 1, {NOON}, {NOON}, 19700, '2.5',
+    VALUES (1, 'first', {NOON}, '[0.5, 0.1]', 1.0, '[]', '{{{{}}}}', '{{{{}}}}', 1, 0, 0)""",
+    f"""INSERT INTO locuscore_decisions VALUES (1, 'kept', 1, {NOON}, {NOON}, '2.5',
     {{zeros}}, 0.5, 0.25, false, 'north', NULL, 0.5, true, NULL)""",
     f"""INSERT INTO locuscore_labels
     VALUES (1, 'kept', {NOON}, {NOON}, NULL, 3.0, 'label', 1, true, {{zeros}})""",
@@ -50,12 +47,12 @@ VERSION_1 = [
 ]
 WORDS = {
     "sqlite": {
-        "key": "INTEGER", "float": "FLOAT", "serial": "INTEGER", "bytes": "BLOB", "true": " = 1",
+        "key": "INTEGER", "float": "FLOAT", "serial": "INTEGER", "bytes": "BLOB",
         "zeros": f"x'{'00' * 16}'",
     },
     "postgresql": {
         "key": "BIGINT", "float": "DOUBLE PRECISION", "serial": "BIGSERIAL", "bytes": "BYTEA",
-        "true": "", "zeros": f"decode('{'00' * 16}', 'hex')",
+        "zeros": f"decode('{'00' * 16}', 'hex')",
     },
 }  # fmt: skip
 OLD = {1: VERSION_1}
