@@ -77,6 +77,7 @@ watch-%: .venv/.dev
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 
+watch-%: export PYTHONPATH := tests/support
 watch-%: .venv/.dev postgres
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
 

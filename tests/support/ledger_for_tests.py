@@ -7,11 +7,19 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+import locuscore
 from postgres_for_tests import MISSING, binaries, server
 
 DAY = 86_400_000_000
 NOON = 19_700 * DAY + DAY // 2  # in microseconds since 1970
 ALPHAS, TAU = (0.5, 0.1), 1.0
+# For the start of a script: the package without what its estimators import.
+LIGHT = f"""
+import sys, types
+package = types.ModuleType("locuscore")
+package.__path__ = {list(locuscore.__path__)!r}
+sys.modules["locuscore"] = package
+"""
 GROUPS = ["north", "south", None]
 
 
@@ -31,6 +39,14 @@ def url(request, tmp_path):
     """Where an empty ledger may be made."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/decisions.db"
+    return new_schema(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def another_url(url, request, tmp_path):
+    """A second one of the same kind."""
+    if url.startswith("sqlite"):
+        return f"sqlite:///{tmp_path}/another.db"
     return new_schema(request.getfixturevalue("postgres"))
 
 

@@ -1,3 +1,3 @@
-from ledger_for_tests import postgres, url
+from ledger_for_tests import another_url, postgres, url
 
-__all__ = ["postgres", "url"]
+__all__ = ["another_url", "postgres", "url"]

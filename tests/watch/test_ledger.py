@@ -53,6 +53,19 @@ def test_predictions_of_any_kind_come_back(tmp_path, rng, predicted):
     assert everything(ledger, columns=["prediction"])["prediction"].tolist() == predicted
 
 
+def test_nothing_can_be_written_too(tmp_path, rng):
+    ledger = opened(f"sqlite:///{tmp_path}/x.db")
+    assert ledger.append_decisions("first", decisions(rng, [])).new == 0
+    assert ledger.append_labels([], losses=[]).new == 0
+
+
+def test_a_decision_without_a_time_is_made_when_it_is_written(tmp_path):
+    ledger = opened(f"sqlite:///{tmp_path}/x.db", Clock(NOON + 5))
+    ledger.append_decisions("first", {"id": [7], "bounds": [[1, 2]]})
+    found = everything(ledger, columns=["id", "time", "score"])
+    assert (found["id"][0], found["time"][0]) == ("7", NOON + 5)
+
+
 def test_an_id_is_one_decision(url, rng, monkeypatch):
     monkeypatch.setattr(ledger_module, "AT_ONCE", 4)
     ledger = opened(url)
@@ -101,12 +114,12 @@ def test_y_alone_waits_for_its_loss(url, rng):
     given = decisions(rng, ["a", "b", "c"])
     ledger.append_decisions("first", given)
     asked = ledger.unpriced("first")
-    assert asked["id"].tolist() == ["b", "a"]
-    assert asked["y"].tolist() == [1.5, "cat"]
-    assert asked["prediction"].tolist() == given["prediction"][[1, 0]].tolist()
+    assert asked["id"].tolist() == ["a", "b"]
+    assert asked["y"].tolist() == ["cat", 1.5]
+    assert asked["prediction"].tolist() == given["prediction"][:2].tolist()
     assert np.isnan(everything(ledger)["loss"]).all()
-    ledger.write_losses(asked["number"], [3.0, 4.0])
-    ledger.write_losses(asked["number"], [30.0, 40.0])  # known losses stay
+    ledger.write_losses(asked["number"], [4.0, 3.0])
+    ledger.write_losses(asked["number"], [40.0, 30.0])  # known losses stay
     assert everything(ledger)["loss"].tolist()[:2] == [4.0, 3.0]
     assert len(ledger.unpriced("first")["number"]) == 0
     rows = {row["id"]: row for row in rows_of(given)}
@@ -270,6 +283,46 @@ def test_a_deployment_is_fixed_when_it_is_first_seen(url):
     assert opened(url).secret == ledger.secret
     assert len(ledger.secret) == 32
     assert ledger.secret.hex() not in repr(ledger)
+
+
+def test_nothing_a_status_or_a_write_does_reads_all_rows(tmp_path, rng):
+    from sqlalchemy import event
+
+    ledger = opened(f"sqlite:///{tmp_path}/x.db")
+    plans = {}
+
+    def explain(connection, _cursor, statement, parameters, _context, many):
+        if statement.startswith(("SELECT", "UPDATE", "DELETE")) and not many:
+            asked = connection.connection.driver_connection
+            found = asked.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+            plans[statement] = [row[3] for row in found]
+
+    event.listen(ledger._database.engine, "before_cursor_execute", explain)
+    given = decisions(rng, [f"{k}" for k in range(9)])
+    ledger.append_labels(["1", "2"], y=[1, 2], losses=[1.0, np.nan])
+    ledger.append_decisions("first", given)
+    ledger.write_losses(ledger.unpriced("first")["number"], [2.0])
+    ledger.append_labels(["3", "1"], losses=[1.0, 2.0])
+    for only_drawn in (False, True):
+        ledger.matured("first", after_seq=3, written_before=2**60, only_drawn=only_drawn)
+    ledger.totals("first")
+    ledger.waiting_labels()
+    assert len(plans) > 15
+    for statement, plan in plans.items():
+        scans = [line for line in plan if line.startswith("SCAN") and "unpriced" not in line]
+        assert set(scans) <= {"SCAN locuscore_ledger", "SCAN locuscore_deployments"}, statement
+        by_number = "number > ?" in statement  # then not by all that have a decision
+        assert not (by_number and any("(seq>?)" in line for line in plan)), statement
+
+
+def test_a_deployment_that_ended_is_read_to_its_end(url, rng):
+    ledger = opened(url)
+    ledger.deploy(deployment("second"))
+    ledger.append_decisions("first", decisions(rng, ["a"]))
+    ledger.append_decisions("second", decisions(rng, ["b", "c"]))
+    assert everything(ledger)["id"].tolist() == ["a"]
+    assert everything(ledger, "second")["id"].tolist() == ["b", "c"]
+    assert len(ledger.matured("first", after_seq=1, written_before=2**60)["seq"]) == 0
 
 
 HOSTILE = ["'; DROP TABLE locuscore_decisions; --", '"a"', "%s", ":id", "{}", "\\N", "\t\n", "é😀"]

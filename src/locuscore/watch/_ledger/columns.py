@@ -39,7 +39,6 @@ def decision_columns(
     ids = texts(given["id"], "id", LONGEST_ID)
     n = len(ids)
     columns: dict[str, Any] = {"id": ids, "time": times(given.get("time"), n, now)}
-    columns["day"] = [time // DAY for time in columns["time"]]
     columns["prediction"] = json_texts(given.get("prediction"), n, "prediction")
     columns["bounds"] = packed(given.get("bounds", np.empty((n, 0))), n, n_alphas, "bounds")
     for name in OPTIONAL_FLOATS:

@@ -35,7 +35,6 @@ def insert_new(connection: Connection, columns: dict[str, Any], base: int) -> li
 def _copy(connection: Connection, rows: Any) -> None:
     """COPY into a table of this connection's own, then insert what is new."""
     names = ", ".join(NAMES)
-    # Writing to a temporary table waits for no other writer and for no disk.
     with connection.connection.driver_connection.cursor() as cursor:  # type: ignore[union-attr]
         cursor.execute(
             f"CREATE TEMP TABLE IF NOT EXISTS {STAGE} (LIKE {DECISIONS.name}) ON COMMIT DELETE ROWS"

@@ -63,6 +63,7 @@ def deploy(connection: Connection, deployment: Deployment, now: int) -> tuple[De
         "digest": deployment.digest,
         "since": now,
         "card": json.dumps(dict(deployment.card)),
+        "last_seq": 0,
         "cursor": 0,
         "evidence_version": 0,
     }

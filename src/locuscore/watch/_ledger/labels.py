@@ -19,7 +19,7 @@ from locuscore.watch._ledger.sums import add, label_measures
 from locuscore.watch._ledger.tables import DECISIONS, LABELS, LONGEST_ID, LONGEST_NAME
 
 D, L = DECISIONS.c, LABELS.c
-READ = (D.deployment, D.day, D.group_name, D.flagged, D.drawn, D.chance, D.bounds, D.time)
+READ = (D.deployment, D.group_name, D.flagged, D.drawn, D.chance, D.bounds, D.time)
 AT_ONCE = 5_000  # numbers in one statement
 
 
@@ -72,7 +72,8 @@ def refresh(
 
     `touched` must hold for the same labels before and after.
     """
-    decisions = select(L.seq).where(touched, L.seq.is_not(None)).distinct().scalar_subquery()
+    # Labels that wait are among them, but their empty number equals none.
+    decisions = select(L.seq).where(touched).scalar_subquery()
     before = _current(connection, decisions)
     connection.execute(update(LABELS).where(L.seq.in_(decisions), L.current).values(current=False))
     other = LABELS.alias()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection, insert, select, update
 
+from locuscore._shared.optional import require
 from locuscore.watch._ledger import evidence, labels, read, retention
 from locuscore.watch._ledger.columns import arrays, decision_columns
 from locuscore.watch._ledger.connection import LedgerError
 from locuscore.watch._ledger.decisions import insert_new
 from locuscore.watch._ledger.deployments import Deployed, Deployment, all_deployed, deploy
-from locuscore.watch._ledger.export import export
 from locuscore.watch._ledger.reader import LedgerReader
 from locuscore.watch._ledger.sums import add, decision_measures
-from locuscore.watch._ledger.tables import DECISIONS, EVENTS, LABELS, LEDGER, VERSION
+from locuscore.watch._ledger.tables import DECISIONS, DEPLOYMENTS, EVENTS, LABELS, LEDGER, VERSION
 
 AT_ONCE = 20_000  # rows in one transaction
 
@@ -87,7 +88,10 @@ class Ledger(LedgerReader):
         each of them whole or not at all; after an error send all of them again.
         """
         deployed = self._known(digest)
-        checked = decision_columns(columns, len(deployed.deployment.alphas), self.now())
+        if not len(columns.get("id", "?")):
+            return Appended(0, 0, 0)
+        now = self.now() if columns.get("time") is None else None
+        checked = decision_columns(columns, len(deployed.deployment.alphas), now)
         n, new, forgotten = len(checked["id"]), 0, 0
         for start in range(0, n, AT_ONCE):
             part = {name: v[start : start + AT_ONCE] for name, v in checked.items()}
@@ -165,11 +169,11 @@ class Ledger(LedgerReader):
         Sums, evidence and events stay. Rows that the evidence has not seen stay unless
         `untested_too`. Decisions from before that time are not taken any more.
         """
-        gone, portion = 0, -1
-        while portion:
+        gone = 0
+        for part in retention.portions(self._database, before, untested_too):
             with self._turn() as turn:
-                portion = retention.forget_some(turn.connection, before, untested_too)
-            gone += portion
+                retention.delete_rows(turn.connection, part)
+            gone += len(part)
         with self._turn() as turn:
             waited = retention.forget_waiting(turn.connection, before)
             detail = {"before": before, "decisions": gone, "waiting_labels": waited}
@@ -197,7 +201,10 @@ class Ledger(LedgerReader):
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write everything as Parquet, one file of decisions per deployment; the files."""
-        return export(self._database, Path(folder))
+        require("pyarrow", extra="watch")
+        # Imported here: a service that never exports starts without pyarrow.
+        module = import_module("locuscore.watch._ledger.export")
+        return list(module.export(self._database, Path(folder)))
 
     # A writer's turn
 
@@ -220,14 +227,16 @@ class Ledger(LedgerReader):
             return 0
         part = part | {"deployment": [deployed.number] * n, "written_at": [turn.now] * n}
         new = insert_new(connection, part, base)
-        names = ("deployment", "day", "group_name", "flagged", "drawn", "chance", "probability")
+        names = ("deployment", "time", "group_name", "flagged", "drawn", "chance", "probability")
         rows = arrays([*zip(*(part[name] for name in names), strict=True)], names, None)
         rows = {name: values[new] for name, values in rows.items()}
         add(connection, rows, decision_measures(rows), np.ones(len(new)))
-        if read.waiting(connection):
+        if read.any_waiting(connection):
             fresh = select(DECISIONS.c.id).where(DECISIONS.c.seq > base)
             labels.join_decisions(connection, LABELS.c.id.in_(fresh))
             labels.refresh(connection, LABELS.c.seq > base, self._by_number(turn))
+        mine = update(DEPLOYMENTS).where(DEPLOYMENTS.c.number == deployed.number)
+        connection.execute(mine.values(last_seq=base + n))
         self._end(turn, last_seq=base + n)
         return len(new)
 

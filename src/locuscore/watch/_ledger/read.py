@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from locuscore.watch._ledger.columns import Columns, arrays
-from locuscore.watch._ledger.tables import DAILY, DECISIONS, EVENTS, LABELS, LEDGER
+from locuscore.watch._ledger.tables import DAILY, DECISIONS, DEPLOYMENTS, EVENTS, LABELS, LEDGER
 
 D, L = DECISIONS.c, LABELS.c
 LABEL_COLUMNS = {"loss": L.loss, "y": L.y, "label_time": L.time.label("label_time")}
@@ -37,12 +37,18 @@ def rows(
     return arrays(found, columns, n_alphas)
 
 
-def last_written(connection: Connection, after_seq: int, before: int) -> int:
+def last_written(
+    connection: Connection, after_seq: int, before: int, number: int | None = None
+) -> int:
     """Return the last number up to which all rows were written before a time, by bisection.
 
-    The time of writing never decreases with the number, whatever the clock did.
+    The time of writing never decreases with the number, whatever the clock did. Of one
+    deployment, or of all.
     """
-    low, high = after_seq, connection.scalar(select(LEDGER.c.last_seq)) or 0
+    last = select(LEDGER.c.last_seq)
+    if number is not None:
+        last = select(DEPLOYMENTS.c.last_seq).where(DEPLOYMENTS.c.number == number)
+    low, high = after_seq, connection.scalar(last) or 0
     while low < high:
         middle = (low + high + 1) // 2
         first = select(D.seq, D.written_at).where(D.seq >= middle).order_by(D.seq).limit(1)
@@ -91,7 +97,7 @@ def unpriced(connection: Connection, number: int, limit: int) -> Columns:
         select(L.number, L.id, L.y, D.prediction)
         .join_from(LABELS, DECISIONS, D.seq == L.seq)
         .where(L.loss.is_(None), D.deployment == number)
-        .order_by(L.number)
+        .order_by(L.seq, L.number)  # by the index of labels without a loss
         .limit(limit)
     )
     found: Sequence[Any] = connection.execute(query).all()
@@ -101,6 +107,11 @@ def unpriced(connection: Connection, number: int, limit: int) -> Columns:
 def waiting(connection: Connection) -> int:
     """How many labels wait for their decision."""
     return connection.scalar(select(func.count(L.id)).where(L.seq.is_(None))) or 0
+
+
+def any_waiting(connection: Connection) -> bool:
+    """Whether a label waits for its decision."""
+    return connection.scalar(select(L.id).where(L.seq.is_(None)).limit(1)) is not None
 
 
 def events(connection: Connection, number: int | None) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class LedgerReader:
         """
         known = self._known(digest)
         with self._database.reading() as connection:
-            last = read.last_written(connection, after_seq, written_before)
+            last = read.last_written(connection, after_seq, written_before, known.number)
             return read.rows(
                 connection,
                 known.number,

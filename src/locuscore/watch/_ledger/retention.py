@@ -1,33 +1,43 @@
 """Forgets old decisions and labels; sums, evidence and events stay."""
 
-from sqlalchemy import Connection, and_, delete, or_, select, update
+from collections.abc import Iterator
 
-from locuscore.watch._ledger.columns import DAY
+from sqlalchemy import Connection, and_, delete, false, or_, select, true, update
+
+from locuscore.watch._ledger.connection import Database
 from locuscore.watch._ledger.tables import DECISIONS, DEPLOYMENTS, LABELS, LEDGER
 
 D, L = DECISIONS.c, LABELS.c
-AT_ONCE = 20_000  # rows in one transaction, so that writers wait for moments only
+AT_ONCE = 10_000  # rows in one transaction, so that writers wait for moments only
 
 
-def forget_some(connection: Connection, before: int, untested_too: bool) -> int:
-    """Delete one portion of the decisions made before a time, with their labels.
+def portions(database: Database, before: int, untested_too: bool) -> Iterator[list[int]]:
+    """Numbers of the decisions made before a time, some at a time.
 
-    Rows that the evidence has not seen yet stay, unless `untested_too`.
+    Found by one pass over the ledger while others write. Rows that the evidence has not seen yet
+    are left out, unless `untested_too`.
     """
     cursors = select(DEPLOYMENTS.c.number, DEPLOYMENTS.c.cursor)
-    parts = [
-        and_(D.deployment == number, D.day <= before // DAY)
-        & (True if untested_too else D.seq <= cursor)
-        for number, cursor in connection.execute(cursors)
-    ]
-    if not parts:
-        return 0
-    query = select(D.seq).where(or_(*parts), D.time < before).limit(AT_ONCE)
-    chosen = list(connection.scalars(query))
-    if chosen:
-        connection.execute(delete(LABELS).where(L.seq.in_(chosen)))
-        connection.execute(delete(DECISIONS).where(D.seq.in_(chosen)))
-    return len(chosen)
+    after = 0
+    while True:
+        with database.reading() as connection:
+            tested = [
+                and_(D.deployment == number, D.seq <= cursor)
+                for number, cursor in connection.execute(cursors)
+            ]
+            which = true() if untested_too else or_(false(), *tested)
+            query = select(D.seq).where(D.seq > after, D.time < before, which).order_by(D.seq)
+            found = list(connection.scalars(query.limit(AT_ONCE)))
+        if not found:
+            return
+        yield found
+        after = found[-1]
+
+
+def delete_rows(connection: Connection, numbers: list[int]) -> None:
+    """Delete decisions with their labels."""
+    connection.execute(delete(LABELS).where(L.seq.in_(numbers)))
+    connection.execute(delete(DECISIONS).where(D.seq.in_(numbers)))
 
 
 def forget_waiting(connection: Connection, before: int) -> int:

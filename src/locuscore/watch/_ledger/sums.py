@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from locuscore._protocols import FloatArray
-from locuscore.watch._ledger.columns import Columns
+from locuscore.watch._ledger.columns import DAY, Columns
 from locuscore.watch._ledger.deployments import Deployment
 from locuscore.watch._ledger.tables import DAILY
 
@@ -39,7 +39,7 @@ def miss(alpha: float) -> str:
 def decision_measures(rows: Columns) -> dict[str, FloatArray]:
     """What each decision adds."""
     return {
-        "rows": np.ones(len(rows["day"])),
+        "rows": np.ones(len(rows["time"])),
         "probability": np.nan_to_num(rows["probability"], nan=0.0),
     }
 
@@ -68,7 +68,7 @@ def add(
     groups = [name or "" for name in rows["group_name"]]
     keys = zip(
         rows["deployment"].tolist(),
-        rows["day"].tolist(),
+        (rows["time"] // DAY).tolist(),
         groups,
         (~rows["flagged"]).tolist(),
         rows["drawn"].tolist(),

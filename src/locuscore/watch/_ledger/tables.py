@@ -2,7 +2,7 @@
 
 Times are integers: microseconds since 1970 in UTC, which no driver and no time zone changes. A
 change of a table needs a new `VERSION`, a step in `migrations.py`, and the old tables in
-``tests/watch/old_ledgers.py``.
+``tests/support/old_ledgers.py``.
 """
 
 from sqlalchemy import (
@@ -52,11 +52,15 @@ DEPLOYMENTS = Table(
     Column("claims", Text, nullable=False),
     Column("settings", Text, nullable=False),
     Column("card", Text, nullable=False),
+    # Its newest row: a deployment that has ended is not looked for among the rows after it.
+    Column("last_seq", BigInteger, nullable=False),
     # Rows up to the cursor were handed to the evidence; each save raises the version by one.
     Column("cursor", BigInteger, nullable=False),
     Column("evidence_version", BigInteger, nullable=False),
 )
 
+# No index but the two keys: rows are read by ranges of their number, and SQLite would prefer any
+# index that begins with the deployment, which is all of them.
 # Bounds and signals are packed floats: 1.2x the rows per second of JSON into SQLite, 1.6x out.
 DECISIONS = Table(
     "locuscore_decisions",
@@ -66,7 +70,6 @@ DECISIONS = Table(
     Column("deployment", Integer, nullable=False),
     Column("time", BigInteger, nullable=False),
     Column("written_at", BigInteger, nullable=False),
-    Column("day", Integer, nullable=False),
     Column("prediction", Text),
     Column("bounds", LargeBinary, nullable=False),
     Column("score", Float(53)),
@@ -78,16 +81,6 @@ DECISIONS = Table(
     Column("drawn", Boolean, nullable=False),
     Column("signals", LargeBinary),
 )
-Index("locuscore_decisions_day", DECISIONS.c.deployment, DECISIONS.c.day, DECISIONS.c.seq)
-# What the evidence reads: a small part of the rows if few are audited.
-Index(
-    "locuscore_decisions_drawn",
-    DECISIONS.c.deployment,
-    DECISIONS.c.seq,
-    sqlite_where=DECISIONS.c.drawn,
-    postgresql_where=DECISIONS.c.drawn,
-)
-
 LABELS = Table(
     "locuscore_labels",
     METADATA,
