@@ -28,14 +28,25 @@ LAYERS = [
     {"_archive", "_row_columns"},
     {"_scorer"},
     {"__init__"},
-    {"datasets", "plots", "report", "spark", "testing", "torch"},
+    {"datasets", "plots", "report", "spark", "testing", "torch", "watch"},
     {"demo", "service"},
     {"cli"},
     {"__main__"},
 ]
 # Shells stand over the public names. Besides these they may import what has no domain in it, types,
 # and their own folder.
-SHELLS = {"__main__", "cli", "datasets", "demo", "plots", "report", "service", "spark", "torch"}
+SHELLS = {
+    "__main__",
+    "cli",
+    "datasets",
+    "demo",
+    "plots",
+    "report",
+    "service",
+    "spark",
+    "torch",
+    "watch",
+}
 OPEN_TO_SHELLS = {"_protocols", "_shared"}
 # Private modules that a shell imports all the same, each with the reason.
 EXCEPTIONS: dict[str, str] = {}
