@@ -1,40 +1,35 @@
 """The report page in a real browser: figures, sorting, copying, access, safety."""
 
 import itertools
-import os
 import shlex
-import shutil
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from browser_for_tests import (
+    DESKTOP,
+    HOSTILE,
+    OUTSIDE,
+    OVERLAPS,
+    PHONE,
+    background,
+    overflow,
+    page_opener,
+    serious_violations,
+    started_browser,
+)
 from helpers import assert_close
 from locuscore.report._html import page as page_of
 from report_data import ALPHAS, TAU, calibration_of, interval, simulated, simulated_summary
 
 pytestmark = pytest.mark.extra
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"><!-- ${1} {{card}} ' \u2028 &lt;"
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
-
 
 @pytest.fixture(scope="module")
 def browser():
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    path = next((path for path in found if path), None)
-    if path is None:
-        message = "the report page needs a browser: install Chromium, e.g. apt-get install chromium"
-        if os.environ.get("LOCUSCORE_BROWSER") == "required":
-            pytest.fail(message)
-        pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with started_browser() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,32 +44,9 @@ def summary(rows):
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Open the page of a summary; at the end no error and no request may have been seen."""
-    contexts, errors, requests, files = [], [], [], set()
-
-    def opened(summary, **options):
-        context = browser.new_context(**({"viewport": DESKTOP} | options))
-        context.on("request", lambda request: requests.append(request.url))
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda m: errors.append(m.text) if m.type != "log" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        from playwright.sync_api import expect
-
-        file = tmp_path / f"report-{len(files)}.html"
-        file.write_text(page_of(summary), encoding="utf-8")
-        files.add(file.as_uri())
-        page.goto(file.as_uri())
-        if options.get("java_script_enabled", True):
-            # Charts are drawn when their width is known.
-            expect(page.locator(".chart:empty")).to_have_count(0, timeout=30_000)
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not errors
-    assert set(requests) == files
+    """Open the page of a summary."""
+    with page_opener(browser, tmp_path, page_of) as opened:
+        yield opened
 
 
 def slide(page, name, index):
@@ -276,7 +248,7 @@ def test_sliders_move_by_keyboard(show, summary):
 def test_intervals_and_ranges_are_exact(browser):
     from importlib.resources import files
 
-    numbers = files("locuscore.report").joinpath("templates", "numbers.js").read_text()
+    numbers = files("locuscore.report").joinpath("templates", "intervals.js").read_text()
     sizes = [1, 2, 10, 999, 54_321, 1_000_000, 9_999_999]
     cases = [(k, n) for n in sizes for k in {0, 1, n // 100, n // 3, n - 1, n}]
     page = browser.new_page()
@@ -555,10 +527,6 @@ def test_the_policy_forbids_the_network(browser, tmp_path, summary):
     page.close()
 
 
-def background(page):
-    return page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-
 def test_dark_and_light(show, summary):
     light, dark = (background(show(summary, color_scheme=scheme)) for scheme in ("light", "dark"))
     assert light != dark
@@ -567,12 +535,6 @@ def test_dark_and_light(show, summary):
     assert background(page) == dark
     page.locator("#theme").click()
     assert background(page) == light
-
-
-def overflow(page):
-    return page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
 
 
 @pytest.mark.parametrize("width", [360, 375, 768, 1280])
@@ -587,18 +549,6 @@ def test_nothing_is_wider_than_the_window(show, summary, width):
     assert max(widths) <= width
 
 
-OUTSIDE = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
-  const box = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')].filter((t) => { const r = t.getBoundingClientRect();
-    return r.width && (r.left < box.left - 1 || r.right > box.right + 1
-      || r.top < box.top - 1 || r.bottom > box.bottom + 1); }).map((t) => t.textContent); })"""
-OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
-  const boxes = [...svg.querySelectorAll('text')].map((t) => [t, t.getBoundingClientRect()]);
-  return boxes.flatMap(([t, a], i) => boxes.slice(i + 1).filter(([, b]) =>
-    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
-    .map(([u]) => t.textContent + ' | ' + u.textContent)); })"""
-
-
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_no_label_is_clipped_or_covered(show, summary, size):
     page = show(contradicted(summary), viewport=size)
@@ -609,15 +559,10 @@ def test_no_label_is_clipped_or_covered(show, summary, size):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_axe_finds_no_serious_violation(show, summary, scheme, size):
-    from axe_playwright_python.sync_playwright import Axe
-
     cloud = summary["bound_vs_loss"]
     few = contradicted(summary) | {"bound_vs_loss": cloud | {"points": cloud["points"][:50]}}
     page = show(few, color_scheme=scheme, viewport=size)
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    found = Axe().run(page).response["violations"]
-    told = [(v["id"], v["impact"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
-    assert not [v for v in told if v[1] in ("serious", "critical")]
+    assert not serious_violations(page)
 
 
 def hostile(value):

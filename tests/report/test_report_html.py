@@ -4,7 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from locuscore.report._html import SCRIPTS, embedded, page
+from locuscore._shared.page import embedded
+from locuscore.report._html import SCRIPTS, page
 from report_data import simulated, simulated_summary
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- {{card}} ${1} \" ' & \u2028\u2029"

@@ -14,9 +14,9 @@ function cut(text, room) {
 }
 
 /** A figure with a visible title, a description for screen readers, and its numbers as a table. */
-function chart(title, description, height, paint, numbers = null, legend = null) {
+function chart(title, description, height, paint, numbers = null, legend = null, tag = "h3") {
   const holder = make("div", { class: "chart" });
-  const heading = make("h3", { id: newId("figure") }, title);
+  const heading = make(tag, { id: newId("figure") }, title);
   const describe = newId("description");
   // Known from the observer: asking for it at every move of a slider would lay out the page.
   let room = 640;

@@ -35,7 +35,7 @@ function section(id, title, lead, ...children) {
 }
 
 /** A table of text: `head` of the columns, one array of texts per row; the first is its header. */
-function plainTable(caption, head, rows) {
+function plainTable(caption, head, rows, style = "") {
   const cell = (text, i) =>
     i === 0 ? make("th", { scope: "row" }, text) : make("td", {}, text);
   return make(
@@ -43,7 +43,7 @@ function plainTable(caption, head, rows) {
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     make(
       "table",
-      { class: "plain" },
+      { class: `plain ${style}` },
       make("caption", {}, caption),
       make("thead", {}, make("tr", {}, head.map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, rows.map((row) => make("tr", {}, row.map(cell)))),
