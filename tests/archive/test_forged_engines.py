@@ -197,3 +197,59 @@ def test_a_model_of_several_outputs_gives_no_square_of_the_rows(engine, rng):
             model.coef_ = np.repeat(model.coef_[None], 3, axis=0)
     with pytest.raises(ValueError, match=r"\(40, 3\)"):
         engine.predict_draws(S)
+
+
+NAN, INF = ({"is": "float", "value": value} for value in ("nan", "inf"))
+
+
+@pytest.mark.parametrize("name", ["Flow", "VariationalGP", "BayesianMDN"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("transform", "x"), ("transform", None), ("transform", NAN), ("unit", 0), ("unit", "x")]
+    + [("unit", INF), ("centre", NAN), ("centre", True), ("spread", None), ("spread", INF)],
+)
+def test_losses_without_a_scale_are_refused(saved, tmp_path, name, field, value):
+    def change(locus, array):
+        locus["engine_"]["state"]["target_"]["state"][field] = value
+
+    with raises(ArchiveError, "its losses"):
+        Scorer.load(forged(saved(name), tmp_path / "x.locus", change))
+
+
+@pytest.mark.parametrize("name", ["Flow", "BayesianMDN"])
+@pytest.mark.parametrize(
+    "weights", [3, [3], [np.ones((3, 1, 2), dtype=complex)], [np.array(["x"])], [np.array([np.nan])]]
+)
+def test_weights_that_are_no_numbers_are_refused(saved, tmp_path, name, weights):
+    def change(locus, array):
+        state = locus["engine_"]["state"]["network_"]["state"]
+        state["weights"] = weights
+        if isinstance(weights, list):
+            state["weights"] = [array(w) if isinstance(w, np.ndarray) else w for w in weights]
+
+    with raises(ArchiveError, "weights"):
+        Scorer.load(forged(saved(name), tmp_path / "x.locus", change))
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "value"),
+    [
+        ("BayesianMDN", ["signal_unit_"], np.zeros(4)),
+        ("BayesianMDN", ["signal_centre_"], np.full(4, np.nan)),
+        ("VariationalGP", ["quantiles_"], np.zeros((0, 2))),
+        ("VariationalGP", ["processes_", "state", "length"], np.zeros((2, 4))),
+        ("VariationalGP", ["processes_", "state", "height"], -np.ones(2)),
+    ],
+)
+def test_numbers_that_no_fit_makes_are_told_when_a_row_is_scored(
+    saved, tmp_path, name, where, value
+):
+    def change(locus, array):
+        state = locus["engine_"]["state"]
+        for key in where[:-1]:
+            state = state[key]
+        state[where[-1]] = array(value)
+
+    scorer = Scorer.load(forged(saved(name), tmp_path / "x.locus", change))
+    with raises(ValueError, name):
+        scorer(X)

@@ -27,7 +27,7 @@ def rows_and_losses(rng, n=200):
 
 
 def test_it_keeps_the_contract():
-    check_engine(small(n_draws=3, n_hidden=4, max_epochs=2, random_state=None))
+    check_engine(small(n_draws=2, n_hidden=4, n_components=2, max_epochs=2, random_state=None))
 
 
 @pytest.mark.parametrize("gamma", [None, KNNGamma(k=20, phi="engine")], ids=["average", "gamma"])

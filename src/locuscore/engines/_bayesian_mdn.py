@@ -61,7 +61,8 @@ class BayesianMDN(BaseEstimator):
 
     ARCHIVE = Kept(
         "BayesianMDN",
-        fields=("target_", "signal_centre_", "signal_unit_", "network_"),
+        fields=("target_", "network_"),
+        numbers=("signal_centre_", "signal_unit_"),
         holds=(Target, Trained),
     )
 

@@ -84,6 +84,8 @@ class Processes:
         wrong = [name for name, shape in shapes.items() if getattr(self, name).shape != shape]
         if wrong or m > MOST_POINTS:
             raise ValueError(f"the arrays of VariationalGP do not fit together: {wrong or m}.")
+        if not (self.length > 0).all() or not (self.height > 0).all():
+            raise ValueError("the kernels of VariationalGP have a length or height of 0 or less.")
 
 
 class _Latents(gpytorch.models.ApproximateGP):

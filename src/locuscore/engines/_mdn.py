@@ -51,7 +51,8 @@ class MDN(BaseEstimator):
 
     ARCHIVE = Kept(
         "MDN",
-        fields=("target_", "signal_centre_", "signal_unit_", "masks_", "network_"),
+        fields=("target_", "network_"),
+        numbers=("signal_centre_", "signal_unit_", "masks_"),
         holds=(Target, Trained),
     )
 

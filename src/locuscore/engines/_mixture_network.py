@@ -1,8 +1,9 @@
 """The network behind MDN: one hidden layer with dropout, trained by maximum likelihood."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -32,6 +33,17 @@ class Trained:
     weights: list[FloatArray]
     best_epoch: int
     history: list[float]
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the network that an archive holds, if its weights are numbers."""
+        weights = parts["weights"]
+        if not isinstance(weights, list) or not all(
+            isinstance(part, np.ndarray) and part.dtype.kind in "iuf" and np.isfinite(part).all()
+            for part in weights
+        ):
+            raise ValueError("the weights of its network are no arrays of finite numbers")
+        return cls(**parts)
 
 
 def train(

@@ -27,4 +27,6 @@ def standardise(S: FloatArray, centre: FloatArray, unit: FloatArray, engine: str
     """Return the signals in deviations from the mean, clipped where D1 says nothing."""
     if not centre.shape == unit.shape == S.shape[1:]:
         raise ValueError(f"{engine} was fitted on {centre.size} signals; got {S.shape[1]}.")
+    if not (unit > 0).all() or not np.isfinite(centre).all():
+        raise ValueError(f"{engine} has signals without a centre or a positive unit.")
     return np.clip((S - centre) / unit, -LARGEST_SIGNAL, LARGEST_SIGNAL)

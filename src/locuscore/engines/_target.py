@@ -1,8 +1,9 @@
 """Losses on the scale a model sees: transformed, centred and divided by their spread."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,6 +62,17 @@ class Target:
         # Equal losses have no spread, or one that is rounding.
         spread = max(float(np.std(t)), smallest_scale(np.array([np.max(np.abs(t))])))
         return cls(transform, unit, float(np.mean(t)), spread)
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return the scale that an archive holds, if it is one."""
+        if parts["transform"] not in [*TRANSFORMS]:
+            raise ValueError(f"its losses have the unknown transform {parts['transform']!r:.40}")
+        numbers = [parts[name] for name in ("unit", "centre", "spread")]
+        are_finite = all(type(part) in (int, float) and math.isfinite(part) for part in numbers)
+        if not are_finite or numbers[0] <= 0 or numbers[2] <= 0:
+            raise ValueError("the unit, centre and spread of its losses are no scale")
+        return cls(parts["transform"], *map(float, numbers))
 
     def forward(self, z: FloatArray) -> FloatArray:
         """Losses to the model's scale."""

@@ -87,10 +87,10 @@ class VariationalGP(BaseEstimator):
         """Return one normal law per row and pair of quantiles, on the scale of the transform."""
         check_is_fitted(self)
         check_present(S, "VariationalGP")
-        if self.quantiles_.shape[1:] != (2,) or len(self.quantiles_) > MOST_DRAWS:
+        if self.quantiles_.shape[1:] != (2,) or not 0 < len(self.quantiles_) <= MOST_DRAWS:
             raise ValueError(
-                f"the draws of VariationalGP are pairs, at most {MOST_DRAWS}; got an array of "
-                f"shape {self.quantiles_.shape}."
+                f"the draws of VariationalGP are pairs, 1 to at most {MOST_DRAWS}; got an array "
+                f"of shape {self.quantiles_.shape}."
             )
         mean, deviation = self.processes_.moments(self._standardise(S))
         values = mean[:, :, None] + deviation[:, :, None] * self.quantiles_.T[:, None]
