@@ -218,7 +218,8 @@ def test_losses_without_a_scale_are_refused(saved, tmp_path, name, field, value)
 
 @pytest.mark.parametrize("name", ["Flow", "BayesianMDN"])
 @pytest.mark.parametrize(
-    "weights", [3, [3], [np.ones((3, 1, 2), dtype=complex)], [np.array(["x"])], [np.array([np.nan])]]
+    "weights",
+    [3, [3], [np.ones((3, 1, 2), dtype=complex)], [np.array(["x"])], [np.array([np.nan])]],
 )
 def test_weights_that_are_no_numbers_are_refused(saved, tmp_path, name, weights):
     def change(locus, array):

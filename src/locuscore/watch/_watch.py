@@ -18,6 +18,7 @@ from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._evidence.audit import drawn
 from locuscore.watch._ledger import Appended, Deployment, Labelled, Ledger, StaleEvidenceError
+from locuscore.watch._page import page_html
 from locuscore.watch._settings import WatchSettings
 from locuscore.watch._status import Status, status_of
 
@@ -334,6 +335,12 @@ class Watch:
             if test.alarm_time is not None and had is None:
                 events.append(("alarm", {"claim": name, "row_decided": test.alarm_time}))
         return events
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page of the watch: one file of HTML that needs nothing else."""
+        target = Path(path)
+        target.write_text(page_html(self.status().to_dict()), encoding="utf-8")
+        return target
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write all decisions, labels, sums and events as Parquet files."""
