@@ -8,6 +8,7 @@ from typing import Literal
 
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
+from locuscore.watch._what_if import WhatIf
 
 ActionKind = Literal["nothing", "label", "look", "recalibrate", "refit", "take down", "renew"]
 Level = Literal["ok", "unknown", "notice", "alarm"]
@@ -48,7 +49,7 @@ class Situation:
     valid_until: str = ""
     unpriced: int = 0
     looks_different: bool = False
-    what_if: str = ""
+    what_if: WhatIf | None = None
 
 
 Found = tuple[Level, str, Action]
@@ -139,11 +140,15 @@ def _lacking(tests: Mapping[str, ClaimTest]) -> int | None:
     return most if most > 0 else None
 
 
-def _after_alarm(broken: list[ClaimTest], what_if: str) -> Action:
+def _after_alarm(broken: list[ClaimTest], what_if: WhatIf | None) -> Action:
     """Rules come down; bounds are recalibrated, or refitted where that would not have helped."""
     kinds = {test.claim.kind for test in broken}
-    tried = f" {what_if}" if what_if else ""
-    if kinds & {"accepted", "mean loss", "joint"}:
+    has_rule = bool(kinds & {"accepted", "mean loss", "joint"})
+    tried = f" {what_if.sentence}" if what_if else ""
+    if what_if is not None and what_if.helped is False:
+        stop = "Stop acting on accepted rows, or review them all. " if has_rule else ""
+        return Action("refit", f"{stop}Fit again: recalibration would not have been enough.{tried}")
+    if has_rule:
         return Action(
             "take down",
             "Stop acting on accepted rows, or review them all, until the rule is made again on "

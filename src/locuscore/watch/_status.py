@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from locuscore.watch._actions import Action, Level, Situation, next_step
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
+from locuscore.watch._drift import Drift
 from locuscore.watch._estimates import Sums, day_text
+from locuscore.watch._what_if import WhatIf
 
 if TYPE_CHECKING:
     from locuscore.watch._watch import Watch
@@ -57,6 +59,8 @@ class Status:
             f"While all promises are kept, the chance of ever raising an alarm is at most "
             f"{settings['delta']:g}, however often one looks.",
         ]
+        if self.data["drift"] is not None:
+            lines.append(f"Without labels: {self.data['drift']['sentence']}")
         for claim in self.data["claims"]:
             lines += ["", *_claim_lines(claim, self.data["unit"])]
         return "\n".join(lines)
@@ -92,14 +96,21 @@ def _evidence(log_e: float) -> str:
     return f"{math.exp(log_e):.3g}" if abs(log_e) < 50 else f"10^{log_e / math.log(10):.0f}"
 
 
-def status_of(watch: "Watch", tests: Mapping[str, ClaimTest], unpriced: int) -> Status:
+def status_of(
+    watch: "Watch",
+    tests: Mapping[str, ClaimTest],
+    unpriced: int,
+    drift: Drift | None = None,
+    tried: WhatIf | None = None,
+) -> Status:
     """Gather what the ledger and the tests know."""
     ledger, now = watch.ledger, watch.ledger.now()
     deployed = next(d for d in ledger.deployments if d.deployment.digest == watch.digest)
     facts = deployed.deployment.card
     sums = Sums(ledger.daily(watch.digest), watch.settings)
     valid_until = facts.get("valid_until", "")
-    situation = Situation(tests, _time(now).date(), valid_until, unpriced)
+    is_different = drift is not None and drift.looks_different
+    situation = Situation(tests, _time(now).date(), valid_until, unpriced, is_different, tried)
     level, sentence, action = next_step(situation)
     data = {
         "made_at": _text(now),
@@ -114,7 +125,7 @@ def status_of(watch: "Watch", tests: Mapping[str, ClaimTest], unpriced: int) -> 
         "action": {"kind": action.kind, "sentence": action.sentence, "rows": action.rows},
         "claims": [_claim(claim, tests.get(claim.name), sums) for claim in watch.claims],
         "days": sums.days(),
-        "drift": None,
+        "drift": None if drift is None else drift.to_dict(),
         "groups": sums.groups(),
         "events": [_event(event) for event in ledger.events(watch.digest)],
         "deployments": [_deployment(one, ledger) for one in ledger.deployments],

@@ -16,11 +16,14 @@ from locuscore._protocols import BoolArray, Rows
 from locuscore._shared.frames import as_batch, columns_like
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
+from locuscore.watch._drift import drift_of
 from locuscore.watch._evidence.audit import drawn
 from locuscore.watch._ledger import Appended, Deployment, Labelled, Ledger, StaleEvidenceError
 from locuscore.watch._page import page_html
+from locuscore.watch._reference import reference_of
 from locuscore.watch._settings import WatchSettings
 from locuscore.watch._status import Status, status_of
+from locuscore.watch._what_if import what_if
 
 AT_ONCE = 100_000  # rows that are tested before the state is saved
 MOST_TRIES = 20
@@ -95,8 +98,11 @@ class Watch:
 
     def _deploy(self, scorer: Scorer) -> None:
         rule = scorer.rule
-        facts = {"card": scorer.card, "unit": scorer.locus.unit_, "loss": scorer.locus.loss_.name}
+        facts: dict[str, Any] = {"card": scorer.card, "unit": scorer.locus.unit_}
+        facts["loss"] = scorer.locus.loss_.name
         facts["valid_until"] = "" if rule is None else rule.valid_until
+        if self.digest not in {known.deployment.digest for known in self.ledger.deployments}:
+            facts["drift"] = reference_of(scorer, keep_signals=self.keep_signals)
         taus = {claim.tau for claim in self.claims if claim.tau is not None}
         self.ledger.deploy(
             Deployment(
@@ -276,7 +282,7 @@ class Watch:
         """Test all rows that have reached their age, each once, and say how things stand."""
         unpriced = self._price()
         tests = self.advance()
-        return status_of(self, tests, unpriced)
+        return status_of(self, tests, unpriced, drift_of(self), what_if(self, tests))
 
     def advance(self) -> dict[str, ClaimTest]:
         """Hand matured rows to the tests, and save these; two calls at once never repeat a row."""

@@ -5,7 +5,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from locuscore.watch._ledger import evidence, read
+from locuscore._protocols import IntArray
+from locuscore.watch._ledger import evidence, read, samples
 from locuscore.watch._ledger.columns import Columns
 from locuscore.watch._ledger.connection import Database
 from locuscore.watch._ledger.deployments import Deployed, all_deployed
@@ -69,6 +70,34 @@ class LedgerReader:
                 columns,
                 only_drawn,
             )
+
+    def with_numbers(self, digest: str, seqs: IntArray, columns: Sequence[str]) -> Columns:
+        """Rows with some ascending numbers, in order, without labels."""
+        known = self._known(digest)
+        with self._database.reading() as connection:
+            n_alphas = len(known.deployment.alphas)
+            return samples.with_numbers(connection, known.number, n_alphas, seqs, columns)
+
+    def latest_drawn(
+        self, digest: str, *, up_to_seq: int, limit: int, columns: Sequence[str]
+    ) -> Columns:
+        """The last so many drawn rows up to a number, in order, with their labels now."""
+        known = self._known(digest)
+        with self._database.reading() as connection:
+            n_alphas = len(known.deployment.alphas)
+            return samples.latest_drawn(
+                connection, known.number, n_alphas, up_to_seq, limit, columns
+            )
+
+    def written_after(self, after_seq: int) -> int | None:
+        """When the first row after a number was written; None if there is none."""
+        with self._database.reading() as connection:
+            return samples.next_written(connection, after_seq)
+
+    def last_number(self, written_before: int, after_seq: int = 0) -> int:
+        """The last number up to which all rows were written before a time."""
+        with self._database.reading() as connection:
+            return read.last_written(connection, after_seq, written_before)
 
     def evidence(self, digest: str) -> evidence.SavedEvidence:
         """States of all claims, with the cursor and the version to save them by."""
