@@ -1,5 +1,6 @@
 """The data of a watch's page, as `Status.to_dict` gives them, in every state that a page has."""
 
+import functools
 import math
 from datetime import UTC, date, datetime, timedelta
 
@@ -39,13 +40,14 @@ def claim(name, kind, sentence, promised, rates, *, seed=0, per_day=150, delta=D
     ratio = 1.35, (1 - 1.35 * tested) / (1 - tested)
     gain = np.cumsum(misses * math.log(ratio[0]) + (per_day - misses) * math.log(ratio[1]))
     log_e = gain - np.minimum.accumulate(gain) - 1.5
-    days = [
-        {"day": day_text(i), "n": int(n[i]), "estimate": scale * seen[i] / n[i],
-         "low": scale * max(0.0, seen[i] / n[i] - width[i]),
-         "high": scale * min(1.0, seen[i] / n[i] + width[i]), "log_e": float(log_e[i]),
-         "day_n": per_day, "day_estimate": scale * misses[i] / per_day}
-        for i in range(len(misses))
-    ]  # fmt: skip
+    columns = {
+        "n": n, "estimate": scale * seen / n, "low": scale * np.maximum(0, seen / n - width),
+        "high": scale * np.minimum(1, seen / n + width), "log_e": log_e,
+        "day_n": np.full(len(n), per_day), "day_estimate": scale * misses / per_day,
+    }  # fmt: skip
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    days = [{"day": day_text(i)} | dict(zip(columns, row, strict=True))
+            for i, row in enumerate(rows)]  # fmt: skip
     crossed = np.flatnonzero(log_e >= line)
     last = days[-1] if days else dict.fromkeys(("estimate", "low", "high"))
     total = int(n[-1]) if days else 0
@@ -134,6 +136,7 @@ def status(claims, n_days, *, level="ok", sentence="No promise has raised an ala
     }  # fmt: skip
 
 
+@functools.cache
 def alarmed(n_days=160):
     """Everything a page may have: the share of bad rows rises in July, and it alarms."""
     tested = n_days - AGE
@@ -215,6 +218,7 @@ def missing_labels():
     return found | {"claims": claims}
 
 
+@functools.cache
 def many(n_groups=30, n_days=400):
     """A claim per group over more than a year; one of them alarms."""
     tested = n_days - AGE

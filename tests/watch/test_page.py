@@ -112,7 +112,6 @@ def test_of_many_claims_the_most_urgent_are_first():
 def test_the_largest_page_is_below_2_mb():
     data = many(n_groups=200, n_days=60)
     long = accepted([0.17] * 400)["days"]
-    data["claims"] = [c | {"days": long} for c in data["claims"]]
-    text = page_html(data)
+    text = page_html(data | {"claims": [c | {"days": long} for c in data["claims"]]})
     assert sum(c["line_of"] is not None for c in data_in(text)["claims"]) == MOST_DRAWN
     assert len(text.encode()) < 2e6

@@ -114,6 +114,10 @@ function valueChart(claim, data) {
   return chart("What was seen", words, 210, paint, null, key, "h4").element;
 }
 
+/** Moments whose marks would not cover each other. */
+const apart = (moments, x) =>
+  [...new Map(moments.map((at) => [Math.round(x(at) / 6), at])).values()];
+
 function evidenceChart(claim, data) {
   const { at, log_e: logs } = claim.line_of;
   const known = at.map((_, i) => i).filter((i) => isNumber(logs[i]));
@@ -140,7 +144,7 @@ function evidenceChart(claim, data) {
         : draw("path", { class: "line evidence", d: path(line) }),
       ...strips(known.map((i) => at[i]), x, box, (k) => `${dayText(at[known[k]])}: e-value ` +
         `${eText(logs[known[k]])}; alarm at ${eText(claim.line)}`),
-      ...calls.map((call) => mark("circle", x(call), box.top + 6, 3.5, { class: "call",
+      ...apart(calls, x).map((call) => mark("circle", x(call), box.top + 6, 3.5, { class: "call",
         tip: `detector's call, not an alarm (${timeText(call)})` })),
     ].filter(Boolean);
   };
@@ -177,11 +181,11 @@ const tile = (what, value, note) => make("div", { class: "tile" }, make("p", { c
 function claimTiles(claim, data) {
   const show = valueText(claim, data.unit);
   const before = isNumber(claim.log_e) && claim.largest > claim.log_e + 0.01
-    ? `; was ${eText(claim.largest)}` : "";
+    ? `, largest so far ${eText(claim.largest)}` : "";
   return make("div", { class: "tiles" },
     isNumber(claim.promised) ? [
       tile("Seen", show(claim.estimate),
-        between(claim, data.unit) + (isAnytime(claim) ? ", at any time" : "")),
+        (isAnytime(claim) ? "anytime interval " : "") + between(claim, data.unit)),
       tile("Promised", `\u2264\u00a0${promiseText(claim, data.unit)}`,
         claim.among === "accepted" ? "of the accepted rows" : "of all rows")] : null,
     tile("E-value", eText(claim.log_e), `alarm at ${eText(claim.line)}${before}`));

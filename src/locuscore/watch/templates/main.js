@@ -49,8 +49,7 @@ function howToRead(tested, nFirst) {
   const points = [
     "The e-value weighs the evidence against a promise. It may be looked at at any time, and as often " +
       "as one likes.",
-    "The anytime band holds the true mean at all times together, so it is wider than an interval for " +
-      "one day.",
+    "The anytime band is valid on all days at once, so it is wider than an interval for a single day.",
     "A row without a label counts as good for the alarm and as bad for the upper end of the interval.",
     rows.length ? "The detector looks for recent changes and starts anew after each call. If nothing " +
       `changes it calls once in ${count(Math.min(...rows))} rows or less often. A call is not an alarm.` : "",

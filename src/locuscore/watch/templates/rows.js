@@ -56,8 +56,8 @@ function labels(data) {
       tile("Decisions", count(n), `${count(c.accepted ?? 0)} accepted${share(c.accepted ?? 0)}, ` +
         `${count(c.flagged ?? 0)} flagged`),
       tile("Drawn for a label", count(c.drawn ?? 0), auditText(data.settings)),
-      tile("Labels seen", count(c.labelled ?? 0), c.drawn ? `${count(c.drawn)} drawn` : "none yet"),
-      tile("Labels awaited", count(c.awaited ?? 0), "of drawn rows")),
+      tile("Labels seen", count(c.labelled ?? 0), c.labelled ? "so far" : "none yet"),
+      tile("Labels awaited", count(c.awaited ?? 0), "of rows that were drawn")),
     also ? make("p", { class: "help" }, also) : null,
     labelChart(data));
 }
