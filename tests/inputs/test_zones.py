@@ -82,7 +82,7 @@ def test_json_rows_are_moved_to_the_zone_of_fit(kind, zone):
 
     scorer = scorer_of(kind, zone)
     row = {"a": 0.5, "t": "2024-01-31T12:00:00+01:00"}
-    columns, _ = parse_rows(json.dumps({"rows": [row]}).encode(), scorer.schema, 10)
+    columns, *_ = parse_rows(json.dumps({"rows": [row]}).encode(), scorer.schema, 10)
     out = scorer(rows_of(scorer.schema, columns))
     X = frame("UTC", 1).assign(a=0.5)
     X["t"] = X["t"].dt.floor("D").map(lambda _: np.datetime64("2024-01-31T11:00:00"))

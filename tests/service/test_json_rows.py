@@ -41,7 +41,7 @@ def make(kind):
 def parsed(rows, schema, most=100):
     from locuscore.service._json_rows import as_kind, parse_rows
 
-    columns, _ = parse_rows(json.dumps({"rows": rows}).encode(), schema, most)
+    columns, *_ = parse_rows(json.dumps({"rows": rows}).encode(), schema, most)
     return as_kind(schema, columns)
 
 
@@ -192,7 +192,7 @@ def test_any_json_is_rows_or_a_refusal(content):
 
     schema = Schema.of(make("pandas"))
     try:
-        columns, n = parse_rows(json.dumps(content).encode(), schema, 10)
+        columns, n, _ = parse_rows(json.dumps(content).encode(), schema, 10)
     except RefusalError:
         return
     assert len(as_kind(schema, columns)) == n

@@ -7,6 +7,6 @@ for _package in ("starlette", "pydantic_core", "uvicorn", "prometheus_client", "
 
 from locuscore.service._app import create_app  # noqa: E402 - after the check of the extra
 from locuscore.service._server import serve  # noqa: E402 - after the check of the extra
-from locuscore.service._settings import Settings  # noqa: E402 - after the check of the extra
+from locuscore.service._settings import LedgerSettings, Settings  # noqa: E402 - after the check
 
-__all__ = ["Settings", "create_app", "serve"]
+__all__ = ["LedgerSettings", "Settings", "create_app", "serve"]

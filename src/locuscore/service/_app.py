@@ -8,10 +8,10 @@ models in FastAPI 10,000 rows cost more than twice the processor time.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -24,9 +24,11 @@ from starlette.routing import Route
 
 from locuscore import ArchiveError, Scorer
 from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
-from locuscore.service._arrow_rows import read_table, stream
+from locuscore.service._arrow_rows import read_table, stream, with_columns, without_ids
 from locuscore.service._batching import Batcher, Group, OverloadError
-from locuscore.service._guard import Guard
+from locuscore.service._body import read_body
+from locuscore.service._guard import LABELS, PAGE, WATCH, Guard
+from locuscore.service._ids import ID, as_column
 from locuscore.service._json_rows import CONTENT_TYPE as JSON
 from locuscore.service._json_rows import parse_rows, scored_rows
 from locuscore.service._metrics import Metrics
@@ -35,6 +37,9 @@ from locuscore.service._openapi import describe
 from locuscore.service._refusal import RefusalError, first_line
 from locuscore.service._reload import Reloads
 from locuscore.service._settings import Settings
+
+if TYPE_CHECKING:
+    from locuscore.service._watching import Watching
 
 LARGE_BODY = 2**16  # bytes; larger ones are parsed in a thread, so that the event loop stays free
 MODEL_HEADER = "Locuscore-Model"
@@ -59,6 +64,7 @@ def create_app(
     """
     settings = settings or Settings()
     service = Service(Store(source, load, settings.archive_key), settings, Metrics())
+    watching = service.watching
     # `describe` has an entry for each of them, which a test checks.
     routes = [
         Route("/score", service.score, methods=["POST"]),
@@ -68,12 +74,19 @@ def create_app(
         Route("/openapi.json", service.openapi),
         Route("/reload", service.reload, methods=["POST"]),
     ]
+    if watching is not None:
+        routes += [
+            Route(LABELS, watching.labels, methods=["POST"]),
+            Route(WATCH, watching.watch),
+            Route(PAGE, watching.page),
+        ]
     paths = [route.path for route in routes]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.start)
         yield
-        await asyncio.to_thread(service.batcher.close)
+        await asyncio.to_thread(service.close)
 
     app = Starlette(
         routes=routes,
@@ -104,6 +117,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics
         self.reloads = Reloads(self.load)
+        self.watching = self._opened() if settings.ledger is not None else None
         self.batcher = Batcher(
             settings.gather_seconds,
             settings.max_batch_rows,
@@ -111,6 +125,22 @@ class Service:
             metrics.batch_rows.observe,
             metrics.unseen,
         )
+
+    def _opened(self) -> "Watching":
+        from locuscore.service._watching import watching  # noqa: PLC0415 - needs an extra
+
+        return watching(self.store, self.settings, self.metrics.registry)
+
+    def start(self) -> None:
+        """Open the ledger in this process, if there is one."""
+        if self.watching is not None:
+            self.watching.recorder.start()
+
+    def close(self) -> None:
+        """Score what waits, hand what is kept to the ledger, and stop."""
+        self.batcher.close()
+        if self.watching is not None:
+            self.watching.close()
 
     async def score(self, request: Request) -> Response:
         """Score rows, given as JSON or as an Arrow stream."""
@@ -133,8 +163,8 @@ class Service:
     async def _score_json(self, body: bytes, model: Model) -> Response:
         is_large = len(body) > LARGE_BODY
         schema, limit = model.scorer.schema, self.settings.max_rows
-        columns, n = await aside(is_large, lambda: parse_rows(body, schema, limit))
-        found = await self._scored(model.score_json, columns, n)
+        columns, n, ids = await aside(is_large, lambda: parse_rows(body, schema, limit))
+        found = await self._scored(model, "score_json", columns, n, ids)
         self.metrics.scored(found, n, model.scorer.columns)
 
         def text() -> bytes:
@@ -144,19 +174,28 @@ class Service:
         return answer_of(await aside(is_large, text), JSON, model)
 
     async def _score_arrow(self, body: bytes, model: Model) -> Response:
-        table = await aside(True, lambda: read_table(body, self.settings.max_rows))
-        found = await self._scored(model.score_arrow, table, table.num_rows)
+        schema, limit = model.scorer.schema, self.settings.max_rows
+        table, ids = await aside(True, lambda: without_ids(read_table(body, limit), schema))
+        found = await self._scored(model, "score_arrow", table, table.num_rows, ids)
         self.metrics.scored(columns_of(found), table.num_rows, model.scorer.columns)
         return answer_of(await aside(True, lambda: stream(found)), ARROW, model)
 
-    async def _scored(self, group: Group, part: Any, n: int) -> Any:
+    async def _scored(self, model: Model, how: str, rows: Any, n: int, ids: Any) -> Any:
+        """Score rows; with a ledger they are also kept."""
+        watching = self.watching
+        scores = model if watching is None else watching.decisions(model)
+        part = rows if watching is None else watching.rows(rows, n, ids)
         try:
-            return await asyncio.wrap_future(self.batcher.submit(group, part, n))
+            group: Group = getattr(scores, how)
+            found = await asyncio.wrap_future(self.batcher.submit(group, part, n))
         except OverloadError:
             sentence = "the queue is full; try again."
             raise RefusalError(503, sentence, {"Retry-After": "1"}) from None
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise RefusalError(422, f"the rows cannot be scored: {first_line(error)}") from None
+        if watching is not None:
+            return watching.kept(found)
+        return found if ids is None else with_ids(found, ids)
 
     async def model(self, request: Request) -> Response:
         """Return the guarantee card and the facts of the manifest."""
@@ -170,6 +209,8 @@ class Service:
 
     async def metrics_text(self, request: Request) -> Response:
         """Return counters for Prometheus."""
+        if self.watching is not None:
+            self.watching.update_metrics()
         return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def openapi(self, request: Request) -> Response:
@@ -196,7 +237,10 @@ class Service:
     def load(self) -> Model:
         """Load the archive again and count it."""
         try:
-            model = self.store.reload()
+            model = self.store.read()
+            if self.watching is not None:
+                self.watching.deploy(model.scorer)
+            self.store.current = model
         except Exception as error:
             self.metrics.reloads.labels("false").inc()
             log.error("the old model stays: %s", first_line(error))
@@ -212,25 +256,12 @@ def answer_of(content: bytes, content_type: str, model: Model) -> Response:
     return Response(content, headers=headers)
 
 
+def with_ids(answer: Any, ids: Sequence[str]) -> Any:
+    """Return an answer, columns or a table, with the ids that came with its rows."""
+    column = {ID: as_column(ids)}
+    return column | answer if isinstance(answer, dict) else with_columns(answer, column)
+
+
 async def aside(is_large: bool, work: Callable[[], Result]) -> Result:
     """Do work here, or in a thread if it is large."""
     return await asyncio.to_thread(work) if is_large else work()
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body, at most `limit` bytes of it in memory.
-
-    Of a body that is too large as much again is read and thrown away: a client that is answered
-    while it still sends often sees a broken connection instead of the answer.
-    """
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size <= limit:
-            parts.append(part)
-        elif size > 2 * limit:
-            break
-    if size > limit:
-        headers = {"Connection": "close"}
-        raise RefusalError(413, f"the body is too large; at most {limit} bytes are taken.", headers)
-    return b"".join(parts)

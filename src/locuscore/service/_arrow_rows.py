@@ -8,10 +8,14 @@ and sizes are checked before anything is scored.
 """
 
 import struct
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from locuscore import Schema
+from locuscore.service._ids import checked_ids, id_column
 from locuscore.service._refusal import RefusalError, check_rows
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
@@ -54,6 +58,32 @@ def stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def without_ids(table: pa.Table, schema: Schema) -> tuple[pa.Table, list[str] | None]:
+    """Take the ids off a table of rows, if it has any.
+
+    The columns of an array have no names, so there a column called ``id`` is that of ids only if
+    it is one too many.
+    """
+    name = id_column(schema)
+    has_ids = name in table.column_names
+    if schema.kind == "array":
+        has_ids = has_ids and table.num_columns > len(schema.names)
+    if not has_ids:
+        return table, None
+    if table.column_names.count(name) > 1:
+        raise RefusalError(422, f"several columns are called {name!r}; ids are one column.")
+    ids = checked_ids(table.column(name).to_pylist(), table.num_rows)
+    return table.drop_columns([name]), ids
+
+
+def with_columns(table: pa.Table, columns: Mapping[str, np.ndarray]) -> pa.Table:
+    """Return a table with further columns at its end, texts and truth values."""
+    for name, values in columns.items():
+        kind = pa.string() if values.dtype == object else pa.bool_()
+        table = table.append_column(name, pa.array(values.tolist(), kind))
+    return table
 
 
 def _check_types(table: pa.Table) -> None:

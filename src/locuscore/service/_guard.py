@@ -1,5 +1,6 @@
 """What every request passes first: the checks of host and key, the limit on load, the count."""
 
+import base64
 import hmac
 import ipaddress
 import time
@@ -13,10 +14,30 @@ from locuscore.service._settings import Settings
 
 WITHOUT_KEY = {"/healthz"}  # those who watch whether the service lives need not know its key
 
+# Who may score may not thereby write labels or see the status: these have keys of their own.
+LABELS, WATCH, PAGE = "/labels", "/watch", "/watch/page"
+
 WRONG_KEY = JSONResponse(
     {"error": "the API key is missing or wrong; send the header Authorization: Bearer <key>."},
     401,
     {"WWW-Authenticate": "Bearer"},
+)
+WRONG_LABELS_KEY = JSONResponse(
+    {"error": "the key for labels is missing or wrong; send Authorization: Bearer <key>."},
+    401,
+    {"WWW-Authenticate": "Bearer"},
+)
+WRONG_WATCH_KEY = JSONResponse(
+    {"error": "the key for the status is missing or wrong; send it as Bearer, or as a password."},
+    401,
+    {"WWW-Authenticate": 'Basic realm="locuscore watch"'},
+)
+NO_OWN_KEY = JSONResponse(
+    {
+        "error": "this route needs a key of its own besides the API key; start the service with "
+        "LedgerSettings(labels_key=..., watch_key=...)."
+    },
+    403,
 )
 WRONG_HOST = JSONResponse(
     {
@@ -37,7 +58,15 @@ class Guard:
         self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: Collection[str]
     ) -> None:
         self.app = app
-        self.key = None if settings.api_key is None else f"Bearer {settings.api_key}".encode()
+        self.key = _bearer(settings.api_key)
+        self.own: dict[str, tuple[str | None, JSONResponse]] = {}
+        if settings.ledger is not None:
+            of_watch = (settings.ledger.watch_key, WRONG_WATCH_KEY)
+            self.own = {
+                LABELS: (settings.ledger.labels_key, WRONG_LABELS_KEY),
+                WATCH: of_watch,
+                PAGE: of_watch,
+            }
         self.hosts = frozenset(host.lower() for host in settings.hosts)
         self.max_requests = settings.max_requests
         self.under_way = 0
@@ -61,8 +90,8 @@ class Guard:
         try:
             if not self._is_for_us(scope):
                 await WRONG_HOST(scope, receive, watched)
-            elif path not in WITHOUT_KEY and not self._has_key(scope):
-                await WRONG_KEY(scope, receive, watched)
+            elif (refusal := self._refusal(path, scope)) is not None:
+                await refusal(scope, receive, watched)
             elif path == "/score":
                 await self._score(scope, receive, watched)
             else:
@@ -72,11 +101,20 @@ class Guard:
             # Paths that clients make up would each become a series of Prometheus.
             self.metrics.answered(path if path in self.paths else "other", status, seconds)
 
-    def _has_key(self, scope: Scope) -> bool:
-        if self.key is None:
-            return True
+    def _refusal(self, path: str, scope: Scope) -> JSONResponse | None:
+        """The answer to a request without the key of its route; None if it has it."""
+        if path in WITHOUT_KEY:
+            return None
         given = dict(scope["headers"]).get(b"authorization", b"")
-        return hmac.compare_digest(given, self.key)
+        if path not in self.own:
+            is_right = self.key is None or hmac.compare_digest(given, self.key)
+            return None if is_right else WRONG_KEY
+        key, wrong = self.own[path]
+        if key is None:
+            return None if self.key is None else NO_OWN_KEY
+        if path != LABELS:
+            given = _from_browser(given)
+        return None if hmac.compare_digest(given, _bearer(key) or b"") else wrong
 
     def _is_for_us(self, scope: Scope) -> bool:
         """Whether the Host header names this machine; asked on loopback without a key only.
@@ -103,6 +141,21 @@ class Guard:
         finally:
             self.under_way -= 1
             self.metrics.under_way.dec()
+
+
+def _bearer(key: str | None) -> bytes | None:
+    return None if key is None else f"Bearer {key}".encode()
+
+
+def _from_browser(given: bytes) -> bytes:
+    """Return a password, which a browser sends with any user name, as a key."""
+    kind, _, text = given.partition(b" ")
+    if kind.lower() != b"basic":
+        return given
+    try:
+        return b"Bearer " + base64.b64decode(text, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 def host_name(value: str) -> str:

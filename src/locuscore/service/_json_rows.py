@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from locuscore import Schema
 from locuscore._protocols import Rows
 from locuscore._shared.json_values import to_json
+from locuscore.service._ids import ID, checked_ids, id_column
 from locuscore.service._refusal import RefusalError, check_rows
 
 CONTENT_TYPE = "application/json"
@@ -132,37 +133,71 @@ def json_kinds(schema: Schema) -> list[JsonKind | None]:
     return [INTEGERS.get(name.lower(), KINDS.get(kind.value)) for name, kind in columns]
 
 
-def parse_rows(body: bytes, schema: Schema, max_rows: int) -> tuple[Columns, int]:
-    """Return the columns of a request, each value checked, and their number of rows."""
-    _check_counts(body, max_rows, len(schema.names))
+class Request(NamedTuple):
+    """Columns of the schema, each value checked, their number of rows, and ids where given."""
+
+    columns: Columns
+    n: int
+    ids: list[str] | None
+
+
+def parse_rows(body: bytes, schema: Schema, max_rows: int) -> Request:
+    """Return the rows of a request.
+
+    Ids stand in a column of the rows (see `id_column`), or beside these under ``ids``.
+    """
+    name = id_column(schema)
+    _check_counts(body, max_rows, len(schema.names), name)
+    content = parse_json(body)
+    rows = content.get("rows") if isinstance(content, dict) else None
+    if not isinstance(rows, list) or not content.keys() <= {"rows", "ids"}:
+        raise RefusalError(
+            422, 'the body must be one object, {"rows": [...]} or {"rows": [...], "ids": [...]}.'
+        )
+    check_rows(len(rows), max_rows)
+    ids = content.get("ids")
+    if "ids" in content and not isinstance(ids, list):
+        raise RefusalError(422, "ids must be a list, with one for each row.")
+    if schema.kind == "array":
+        listed = _listed(rows, schema)
+    else:
+        has_ids = bool(rows) and isinstance(rows[0], dict) and name in rows[0]
+        if has_ids and ids is not None:
+            raise RefusalError(422, f"give ids in the column {name!r} or under ids, not both.")
+        listed = _named(rows, schema, [name] if has_ids else [])
+        ids = [row[name] for row in rows] if has_ids else ids
+    columns = zip(schema.names, schema.types, json_kinds(schema), listed, strict=True)
+    checked = [_checked(*column) for column in columns]
+    return Request(checked, len(rows), None if ids is None else checked_ids(ids, len(rows)))
+
+
+def parse_json(body: bytes) -> Any:
+    """Return what a body holds.
+
+    Stricter than the standard library: UTF-8 only, no half of a surrogate pair, no NaN. And
+    answering 10,000 rows takes about a third less processor time.
+    """
     try:
-        # Stricter than the standard library: UTF-8 only, no half of a surrogate pair, no NaN. And
-        # answering 10,000 rows takes about a third less processor time.
-        content = from_json(body, allow_inf_nan=False)
+        return from_json(body, allow_inf_nan=False)
     except ValueError as error:
         sentence = f"the body is no JSON ({error}); a missing value is null, not NaN."
         raise RefusalError(400, sentence) from None
-    rows = content.get("rows") if isinstance(content, dict) else None
-    if not isinstance(rows, list) or len(content) != 1:
-        raise RefusalError(422, 'the body must be one object with one key, {"rows": [...]}.')
-    check_rows(len(rows), max_rows)
-    listed = _listed(rows, schema) if schema.kind == "array" else _named(rows, schema)
-    columns = zip(schema.names, schema.types, json_kinds(schema), listed, strict=True)
-    return [_checked(*column) for column in columns], len(rows)
 
 
-def _check_counts(body: bytes, max_rows: int, width: int) -> None:
+def _check_counts(body: bytes, max_rows: int, width: int, id_name: str = ID) -> None:
     """Refuse too many rows or values before any is parsed, which would hold up other requests.
 
     A row opens one bracket, and each value but the very last is followed by a comma. Brackets and
     commas inside text do not count; taking text out is slow, so it is done only for a body that
-    would otherwise be refused.
+    would otherwise be refused. Ids are one more value for each row, and may be a list of their own.
     """
+    has_list = b'"ids"' in body
+    most_values = max_rows * max(width + (has_list or f'"{id_name}"'.encode() in body), 1)
     for is_exact in (False, True):
         text = _without_text(body) if is_exact else body
-        n_rows = text.count(b"{") + text.count(b"[") - 2
+        n_rows = text.count(b"{") + text.count(b"[") - 2 - has_list
         n_values = text.count(b",") + 1
-        if n_rows <= max_rows and n_values <= max_rows * max(width, 1):
+        if n_rows <= max_rows and n_values <= most_values:
             return
     check_rows(n_rows, max_rows)
     raise RefusalError(
@@ -178,9 +213,9 @@ def _without_text(body: bytes) -> bytes:
     return data[~is_inside].tobytes()
 
 
-def _named(rows: Sequence[Any], schema: Schema) -> Columns:
+def _named(rows: Sequence[Any], schema: Schema, beside: Sequence[str]) -> Columns:
     names = [str(name) for name in schema.names]
-    wanted = set(names)
+    wanted = {*names, *beside}
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             raise RefusalError(422, f"row {i} must be an object with the columns {names}.")

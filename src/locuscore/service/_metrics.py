@@ -18,10 +18,10 @@ class Metrics:
     """Counters of one service."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        counter = partial(Counter, registry=self._registry)
-        gauge = partial(Gauge, registry=self._registry)
-        histogram = partial(Histogram, registry=self._registry)
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
         self._requests = counter("locuscore_requests", "Requests answered.", ["path", "status"])
         self._seconds = histogram(
             "locuscore_request_seconds", "Time to the answer.", ["path"], buckets=SECONDS
@@ -77,4 +77,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return everything in Prometheus' format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

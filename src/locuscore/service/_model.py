@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 
 from locuscore import Scorer, read_manifest
+from locuscore._protocols import Rows
 from locuscore.service._json_rows import Columns, as_kind
 
 Load = Callable[..., Scorer]
@@ -54,17 +55,31 @@ class Model:
         )
         return [column.name for column in self.scorer.columns if column.role in roles]
 
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the scorer, by which a ledger knows it."""
+        return self.scorer.digest
+
     def score_json(self, parts: Sequence[Columns]) -> list[Answer]:
         """Score the rows of several requests as one batch; return the columns of each."""
-        together = [[v for part in parts for v in part[j]] for j in range(len(parts[0]))]
-        found = columns_of(self.scorer(as_kind(self.scorer.schema, together)))
-        ends = np.cumsum([len(part[0]) for part in parts])[:-1]
-        pieces = {name: np.split(values, ends) for name, values in found.items()}
-        return [{name: piece[i] for name, piece in pieces.items()} for i in range(len(parts))]
+        found = columns_of(self.scorer(self.together(parts)))
+        return split(found, [len(part[0]) for part in parts])
+
+    def together(self, parts: Sequence[Columns]) -> Rows:
+        """Return the rows of several requests as one batch."""
+        columns = [[v for part in parts for v in part[j]] for j in range(len(parts[0]))]
+        return as_kind(self.scorer.schema, columns)
 
     def score_arrow(self, parts: Sequence[Any]) -> list[Any]:
         """Score Arrow tables, which are batches already: one call for each."""
         return [self.scorer(part) for part in parts]
+
+
+def split(found: Answer, sizes: Sequence[int]) -> list[Answer]:
+    """Cut the columns of a batch into those of its parts."""
+    ends = np.cumsum(sizes)[:-1]
+    pieces = {name: np.split(values, ends) for name, values in found.items()}
+    return [{name: piece[i] for name, piece in pieces.items()} for i in range(len(sizes))]
 
 
 def columns_of(scored: Any) -> Answer:
@@ -76,7 +91,7 @@ def columns_of(scored: Any) -> Answer:
 
 
 class Store:
-    """Holds the model in use; `reload` replaces it by the present contents of the archive.
+    """Holds the model in use, and reads the archive again.
 
     A request takes `current` once and keeps it to its end, whatever is loaded meanwhile. With a
     key, only archives that were signed with it are loaded.
@@ -88,21 +103,23 @@ class Store:
         self._path = None if isinstance(source, Scorer) else Path(source)
         self._load = load if key is None else partial(load, key=key)
         self._key = key
-        self.current = (
-            Model(source, source.manifest) if isinstance(source, Scorer) else self.reload()
-        )
+        self.current = Model(source, source.manifest) if isinstance(source, Scorer) else self.read()
+
+    @property
+    def path(self) -> Path | None:
+        """The archive, if there is one."""
+        return self._path
 
     @property
     def has_file(self) -> bool:
         """Whether there is an archive to load again."""
         return self._path is not None
 
-    def reload(self) -> Model:
-        """Load the archive again; if that fails, the present model stays in use."""
+    def read(self) -> Model:
+        """Return what the archive holds now; the present model stays in use."""
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
-        self.current = _read(self._path, self._load, self._key)
-        return self.current
+        return _read(self._path, self._load, self._key)
 
 
 def _read(path: Path, load: Load, key: bytes | None) -> Model:

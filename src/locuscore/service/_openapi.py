@@ -8,9 +8,11 @@ from typing import Any
 
 from locuscore import __version__
 from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
-from locuscore.service._guard import WITHOUT_KEY
+from locuscore.service._guard import LABELS, PAGE, WATCH, WITHOUT_KEY
+from locuscore.service._ids import AUDIT, ID, LARGEST, LONGEST_ID, id_column
 from locuscore.service._json_rows import CONTENT_TYPE as JSON
 from locuscore.service._json_rows import JsonKind, json_kinds
+from locuscore.service._labels import LONGEST_SOURCE
 from locuscore.service._model import Model
 from locuscore.service._settings import Settings
 
@@ -28,8 +30,22 @@ LOAD_ERRORS = {
     "403": "The service has no API key.",
     "409": "The archive cannot be loaded; the old model stays.",
 }
+LEDGER_ERRORS = {
+    "503": "The ledger cannot be used now; Retry-After says when to come back.",
+    "504": "The ledger gave no answer in time.",
+}
+LABEL_ERRORS = LEDGER_ERRORS | {
+    "400": "The body cannot be read.",
+    "408": "The request was not sent to its end in time.",
+    "413": "The body is too large, or has too many labels.",
+    "415": "Another content type, or compressed.",
+    "422": "The body is no list of labels, or they cannot be kept.",
+}
 TEXT, NUMBER, TRUTH = {"type": "string"}, {"type": ["number", "null"]}, {"type": "boolean"}
 PLAIN_TEXT = {"text/plain": {"schema": TEXT}}
+HTML = {"text/html": {"schema": TEXT}}
+ROW_ID = {"type": ["string", "integer"], "minLength": 1, "maxLength": LONGEST_ID}
+ROW_ID |= {"minimum": -LARGEST, "maximum": LARGEST - 1}
 ARROW_STREAM = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
@@ -43,15 +59,51 @@ def describe(model: Model, settings: Settings) -> dict[str, Any]:
         "/openapi.json": {"get": _operation("This description.", _json("Any"))},
         "/reload": {"post": _operation("Load the archive again.", _json("Reloaded"), LOAD_ERRORS)},
     }
+    if settings.ledger is not None:
+        paths |= _watched()
     components: dict[str, Any] = {"schemas": _schemas(model, settings)}
-    if settings.api_key is not None:
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        for path in paths.keys() - WITHOUT_KEY:
-            for operation in paths[path].values():
-                operation["security"] = [{"key": []}]
-                operation["responses"]["401"] = _error("The API key is missing or wrong.")
+    schemes: dict[str, Any] = {}
+    for path, operations in paths.items():
+        if (found := _key_of(path, settings)) is not None:
+            name, scheme = found
+            schemes[name] = {"type": "http", "scheme": scheme}
+            for operation in operations.values():
+                operation["security"] = [{name: []}]
+                operation["responses"]["401"] = _error("The key is missing or wrong.")
+                if path in OWN_KEYS:
+                    operation["responses"]["403"] = _error("The route has no key yet.")
+    if schemes:
+        components["securitySchemes"] = schemes
     info = {"title": "locuscore", "version": __version__, "description": model.scorer.card}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": components}
+
+
+OWN_KEYS = {LABELS: "labels_key", WATCH: "watch_key", PAGE: "watch_key"}
+
+
+def _key_of(path: str, settings: Settings) -> tuple[str, str] | None:
+    """The name of the key that a path asks for, and how it is sent."""
+    if path in WITHOUT_KEY:
+        return None
+    if path not in OWN_KEYS:
+        return None if settings.api_key is None else ("key", "bearer")
+    name = OWN_KEYS[path]
+    if settings.api_key is None and getattr(settings.ledger, name) is None:
+        return None
+    return name, "bearer" if path == LABELS else "basic"
+
+
+def _watched() -> dict[str, Any]:
+    """Routes of a service with a ledger."""
+    labels = {
+        "operationId": "labels",
+        "description": "A label may come before its decision, twice, or corrected.",
+        "requestBody": {"required": True, "content": _json("Labels")},
+        **_operation("Add labels of decisions.", _json("Labelled"), LABEL_ERRORS),
+    }
+    status = _operation("Is the promise kept?", _json("Any") | HTML, LEDGER_ERRORS)
+    page = _operation("The same as a page.", HTML, LEDGER_ERRORS)
+    return {LABELS: {"post": labels}, WATCH: {"get": status}, PAGE: {"get": page}}
 
 
 def _operation(
@@ -68,7 +120,8 @@ def _score(model: Model, settings: Settings) -> dict[str, Any]:
     description = (
         "An infinite bound is null in JSON, with a flag beside it; an Arrow stream is answered "
         f"with an Arrow stream, where it is infinite. At most {settings.max_rows} rows and "
-        f"{settings.max_body_bytes} bytes."
+        f"{settings.max_body_bytes} bytes. Ids of rows are a column called "
+        f"{id_column(model.scorer.schema)!r}, or in JSON a list beside the rows."
     )
     answer = _json("Scored") | ARROW_STREAM
     return {
@@ -82,16 +135,40 @@ def _score(model: Model, settings: Settings) -> dict[str, Any]:
 def _schemas(model: Model, settings: Settings) -> dict[str, Any]:
     rows = {"type": "array", "items": _ref("Row"), "maxItems": settings.max_rows}
     scored = {"type": "array", "items": _ref("ScoredRow")}
+    ids = {"type": "array", "items": ROW_ID, "maxItems": settings.max_rows}
+    body = _object({"rows": rows}) | {"additionalProperties": False}
+    body["properties"] = {"rows": rows, "ids": ids}
     return {
         "Row": _row(model),
-        "Rows": {**_object({"rows": rows}), "additionalProperties": False},
-        "ScoredRow": _scored_row(model),
+        "Rows": body,
+        "ScoredRow": _scored_row(model, settings),
         "Scored": _object({"model": TEXT, "rows": scored}),
         "Model": _object({"model": TEXT, "card": TEXT}),
         "Reloaded": _object({"model": TEXT}),
         "Health": _object({"status": TEXT}),
         "Any": {"type": "object"},
         "Error": _object({"error": TEXT}),
+        **({} if settings.ledger is None else _label_schemas(ids)),
+    }
+
+
+def _label_schemas(ids: Mapping[str, Any]) -> dict[str, Any]:
+    def listed(kind: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "array", "items": kind, "maxItems": ids["maxItems"]}
+
+    time = {"type": "string", "format": "date-time"}
+    properties = {
+        "ids": ids,
+        "y": listed({"type": ["string", "number", "boolean", "array"]}),
+        "losses": listed({"type": "number"}),
+        "times": listed(time),
+        "source": {**TEXT, "minLength": 1, "maxLength": LONGEST_SOURCE},
+    }
+    labels = {"type": "object", "properties": properties, "required": ["ids"]}
+    whole = {"type": "integer"}
+    return {
+        "Labels": {**labels, "additionalProperties": False},
+        "Labelled": _object({"new": whole, "known": whole}),
     }
 
 
@@ -104,8 +181,9 @@ def _row(model: Model) -> dict[str, Any]:
         n = len(columns)  # all of one type
         row = {"type": "array", "items": columns[0], "minItems": n, "maxItems": n}
     else:
-        row = _object(dict(zip(map(str, schema.names), columns, strict=True)))
-        row["additionalProperties"] = False
+        named: dict[str, Any] = dict(zip(map(str, schema.names), columns, strict=True))
+        row = _object(named) | {"additionalProperties": False}
+        row["properties"] = named | {id_column(schema): ROW_ID}
     return {**row, "example": example(model)}
 
 
@@ -115,7 +193,7 @@ def _column(kind: JsonKind | None, type_name: str) -> dict[str, Any]:
     return {**kind.schema, "description": f"{kind.words}; null if missing"}
 
 
-def _scored_row(model: Model) -> dict[str, Any]:
+def _scored_row(model: Model, settings: Settings) -> dict[str, Any]:
     # A prediction is of any type: text, where it is a class.
     kinds = {"prediction": {}, "bound": NUMBER, "score": NUMBER, "flag": TRUTH}
     columns: dict[str, Any] = {}
@@ -123,7 +201,9 @@ def _scored_row(model: Model) -> dict[str, Any]:
         columns[column.name] = kinds[column.role]
         if column.name in model.bounds:
             columns[f"{column.name}_is_infinite"] = TRUTH
-    return _object(columns)
+    if settings.ledger is not None:
+        return _object({ID: TEXT, AUDIT: TRUTH, **columns})
+    return {**_object(columns), "properties": {ID: TEXT, **columns}}
 
 
 def example(model: Model) -> Any:

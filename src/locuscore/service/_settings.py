@@ -1,8 +1,73 @@
 """Limits and keys of the service."""
 
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 from locuscore._shared.checks import check_key
+
+
+@dataclass(frozen=True)
+class LedgerSettings:
+    """Where decisions are kept, and who may add labels and look at the status.
+
+    Parameters
+    ----------
+    store
+        Ledger of the decisions: a file of SQLite, or a URL, as for `locuscore.watch.Watch`.
+    spool
+        Folder in which decisions wait for the ledger, on a local disk. By default it stands beside
+        the archive and is called like it, with ``.spool`` at the end.
+    is_optional
+        Whether rows are scored although their decisions cannot be kept; they are counted in the
+        metric ``locuscore_unlogged_rows``. By default they are refused with 503.
+    labels_key, watch_key
+        Keys of ``POST /labels`` and of ``GET /watch``, sent like the API key; a browser asks for
+        the second as a password. A service that has an API key refuses these routes without them.
+    max_spool_bytes
+        Most bytes that wait for the ledger.
+    status_seconds
+        A status is computed at most this often.
+    keep_signals
+        Whether decisions keep the signals of their rows.
+    audit, audit_flagged, age, delta
+        As for `locuscore.watch.WatchSettings`; None for what the ledger has for this scorer, or
+        else the default.
+    """
+
+    store: str | Path = field(repr=False)  # it may have a password
+    spool: str | Path | None = None
+    is_optional: bool = False
+    labels_key: str | None = field(default=None, repr=False, kw_only=True)
+    watch_key: str | None = field(default=None, repr=False, kw_only=True)
+    max_spool_bytes: int = field(default=2**30, kw_only=True)
+    status_seconds: float = field(default=10.0, kw_only=True)
+    keep_signals: bool = field(default=False, kw_only=True)
+    audit: float | None = field(default=None, kw_only=True)
+    audit_flagged: float | None = field(default=None, kw_only=True)
+    age: timedelta | None = field(default=None, kw_only=True)
+    delta: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("labels_key", "watch_key"):
+            check_not_empty(getattr(self, name), name)
+        for name in ("max_spool_bytes", "status_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}.")
+
+    @property
+    def watched(self) -> dict[str, Any]:
+        """Settings of the watch that were given."""
+        names = ("audit", "audit_flagged", "age", "delta")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def check_not_empty(key: str | None, name: str) -> None:
+    """Refuse an empty key, which everybody would have."""
+    if key is not None and not key.strip():
+        raise ValueError(f"the {name} is empty; leave it out, or give one.")
 
 
 @dataclass(frozen=True)
@@ -41,6 +106,8 @@ class Settings:
         Names in the ``Host`` header that are answered besides those of the machine itself. Without
         a key, on a loopback address, others are refused: a web page could have its own name point
         there, and read the answers.
+    ledger
+        If given, decisions are kept there, see `LedgerSettings`.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -57,16 +124,21 @@ class Settings:
     receive_seconds: float = 5.0
     min_bytes_per_second: float = 10_000.0
     hosts: tuple[str, ...] = field(default=(), kw_only=True)
+    ledger: LedgerSettings | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.api_key is not None and not self.api_key.strip():
-            raise ValueError("the API key is empty; leave it out, or give one.")
+        check_not_empty(self.api_key, "API key")
+        if self.ledger is not None:
+            keys = [self.api_key, self.ledger.labels_key, self.ledger.watch_key]
+            given = [key for key in keys if key is not None]
+            if len(set(given)) < len(given):
+                raise ValueError("scoring, labels and the status have different keys; two agree.")
         if self.archive_key is not None:
             check_key(self.archive_key)
         if isinstance(self.hosts, str):
             raise TypeError(f"hosts are several names, such as ({self.hosts!r},); got one text.")
         for limit in fields(self):
-            if limit.name in ("api_key", "archive_key", "hosts"):
+            if limit.name in ("api_key", "archive_key", "hosts", "ledger"):
                 continue
             value = getattr(self, limit.name)
             if not value > 0 and not (limit.name == "gather_seconds" and value == 0):

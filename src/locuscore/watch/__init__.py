@@ -7,7 +7,9 @@ require("sqlalchemy", extra="watch")
 from locuscore.watch._actions import Action  # noqa: E402
 from locuscore.watch._claims import Claim, claims_of  # noqa: E402
 from locuscore.watch._ledger import LedgerDownError, LedgerError  # noqa: E402
+from locuscore.watch._recorder import Recorder  # noqa: E402
 from locuscore.watch._settings import WatchSettings  # noqa: E402
+from locuscore.watch._spool import SpoolError  # noqa: E402
 from locuscore.watch._status import Status  # noqa: E402
 from locuscore.watch._watch import Watch  # noqa: E402
 
@@ -16,6 +18,8 @@ __all__ = [
     "Claim",
     "LedgerDownError",
     "LedgerError",
+    "Recorder",
+    "SpoolError",
     "Status",
     "Watch",
     "WatchSettings",

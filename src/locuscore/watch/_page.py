@@ -43,9 +43,9 @@ def page_html(data: Mapping[str, Any]) -> str:
     One file without any request to a network; it may also be served as it is. Every text of the
     data is shown as text.
 
-    Of each day of a claim, ``n``, ``estimate``, ``low``, ``high`` and ``log_e`` are those of all rows
-    up to the end of that day; ``day_n`` and ``day_estimate``, if given, are of its own rows alone. Rows
-    of ``days`` with the same day, one per group, are added up.
+    Of each day of a claim, ``n``, ``estimate``, ``low``, ``high`` and ``log_e`` are those of all
+    rows up to the end of that day; ``day_n`` and ``day_estimate``, if given, are of its own rows
+    alone. Rows of ``days`` with the same day, one per group, are added up.
     """
     shown = page_data(data)
     verdict, action = shown["verdict"], shown["action"]

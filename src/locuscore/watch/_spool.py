@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,6 +34,10 @@ Send = Callable[[list[dict[str, Any]]], object]
 
 class SpoolError(OSError):
     """The spool cannot take a record; nothing of it was kept."""
+
+
+class SpoolInUseError(SpoolError):
+    """Another process has the folder."""
 
 
 class SpoolFullError(SpoolError):
@@ -69,9 +74,11 @@ class Spool:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = _locked(self.folder)
         self._guard, self._drain_guard = threading.Lock(), threading.Lock()
+        self._sync_guard = threading.Lock()
         self._stop = threading.Event()
         self._file: int | None = None
         self._size, self._dirty = 0, False
+        self._unsynced: list[int] = []  # closed to writers, and not on disk yet
         self.torn_bytes = 0  # cut off when the spool was opened: never acknowledged
         self.damaged, self.refused = 0, 0  # places in segments; records
         self.trouble: str | None = None  # why the last try to drain failed
@@ -79,6 +86,7 @@ class Spool:
         self._sealed = self._found()
         self._next = 1 + max((int(path.stem) for path in self._sealed), default=0)
         self._bytes = sum(path.stat().st_size for path in self._sealed)
+        self._begun = {path: path.stat().st_mtime for path in self._sealed}
         self._threads = [
             threading.Thread(target=self._repeat, args=job, daemon=True, name="locuscore-spool")
             for job in ((self._sync, sync_seconds), (self._drain_or_wait, drain_seconds))
@@ -90,6 +98,12 @@ class Spool:
     def waiting_bytes(self) -> int:
         """Bytes that the ledger does not have yet."""
         return self._bytes
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long the oldest segment waits for the ledger."""
+        begun = list(self._begun.values())
+        return max(0.0, time.time() - min(begun)) if begun else 0.0
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Keep one record; on return, killing the process does not lose it.
@@ -115,6 +129,7 @@ class Spool:
         with self._drain_guard:
             with self._guard:
                 self._seal()
+            self._sync()
             while self._sealed:
                 path = self._sealed[0]
                 self._send_segment(path)
@@ -122,6 +137,7 @@ class Spool:
                 path.unlink()
                 with self._guard:
                     self._sealed.pop(0)
+                    self._begun.pop(path, None)
                     self._bytes -= size
             self.trouble = None
 
@@ -136,6 +152,7 @@ class Spool:
                 self.drain()
         with self._guard:
             self._seal()
+        self._sync()
         os.close(self._lock_file)
 
     # The file that is written
@@ -166,33 +183,37 @@ class Spool:
         self._path = self.folder / f"{self._next:012d}.spool"
         self._file = os.open(self._path, flags, 0o600)
         self._next, self._size = self._next + 1, 0
-        sync_folder(self.folder)
+        self._begun[self._path] = time.time()
 
     def _seal(self) -> None:
-        """Close the segment, so that it can be handed on."""
+        """Close the segment to writers, so that it can be handed on."""
         if self._file is None:
             return
-        if self._dirty:
-            os.fsync(self._file)
-            self._broken = None
-        os.close(self._file)
+        self._unsynced.append(self._file)
         self._file, self._dirty = None, False
         self._sealed.append(self._path)
 
     def _sync(self) -> None:
-        with self._guard:
-            if not self._dirty or self._file is None:
+        """Bring all that was written to disk, outside of the lock: writers do not wait for it."""
+        with self._sync_guard:
+            with self._guard:
+                files, self._unsynced = self._unsynced, []
+                if self._dirty and self._file is not None:
+                    files.append(os.dup(self._file))
+                    self._dirty = False
+            if not files:
                 return
-            file, self._dirty = os.dup(self._file), False
-        try:
-            os.fsync(file)  # outside of the lock: writers do not wait for the disk
-            self._broken = None
-        except OSError as error:
-            self._dirty = True
-            self._broken = str(error.strerror or error)
-            LOG.error("the spool cannot be synced: %s", self._broken)
-        finally:
-            os.close(file)
+            try:
+                sync_folder(self.folder)
+                while files:
+                    os.fsync(files[0])
+                    os.close(files.pop(0))
+                self._broken = None
+            except OSError as error:
+                with self._guard:
+                    self._unsynced = files + self._unsynced
+                self._broken = str(error.strerror or error)
+                LOG.error("the spool cannot be synced: %s", self._broken)
 
     # Handing on
 
@@ -284,7 +305,7 @@ def _locked(folder: Path) -> int:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
-            raise SpoolError(
+            raise SpoolInUseError(
                 f"the spool folder {folder} is used by another process; give each its own."
             ) from None
     return file

@@ -121,6 +121,7 @@ def status_of(
         "unit": facts.get("unit", ""),
         "settings": watch.settings.to_dict() | {"valid_until": valid_until or None},
         "counts": sums.counts() | {"late": 0, "waiting_labels": ledger.waiting_labels()},
+        "label_lag_days": sums.label_lag,
         "verdict": {"level": level, "sentence": sentence},
         "action": {"kind": action.kind, "sentence": action.sentence, "rows": action.rows},
         "claims": [_claim(claim, tests.get(claim.name), sums) for claim in watch.claims],

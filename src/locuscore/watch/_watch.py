@@ -2,10 +2,11 @@
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +21,7 @@ from locuscore.watch._drift import drift_of
 from locuscore.watch._evidence.audit import drawn
 from locuscore.watch._ledger import Appended, Deployment, Labelled, Ledger, StaleEvidenceError
 from locuscore.watch._page import page_html
+from locuscore.watch._prices import write_prices
 from locuscore.watch._reference import reference_of
 from locuscore.watch._settings import WatchSettings
 from locuscore.watch._status import Status, status_of
@@ -91,28 +93,63 @@ class Watch:
             self._read_latest()
             return
         self.settings = WatchSettings(audit, audit_flagged, age, delta, run_length)
+        known = {one.deployment.digest for one in self.ledger.deployments}
+        self._take(scorer, is_new=scorer.digest not in known)
+        self.ledger.deploy(self.deployment)
+
+    @classmethod
+    def open(
+        cls,
+        store: str | Path,
+        scorer: Scorer,
+        *,
+        keep_signals: bool = False,
+        clock: Callable[[], int] | None = None,
+        **given: Any,
+    ) -> Self:
+        """Open a ledger with the settings that it keeps for this scorer.
+
+        Those in `given` must be the same; for a scorer that is new they are the settings, and the
+        others have their defaults.
+        """
+        ledger = Ledger(_url(store), clock=clock)
+        try:
+            known = {one.deployment.digest: one.deployment for one in ledger.deployments}
+        finally:
+            ledger.close()
+        kept = known.get(scorer.digest)
+        settings = {} if kept is None else vars(WatchSettings.from_dict(kept.settings)) | given
+        return cls(store, scorer, keep_signals=keep_signals, clock=clock, **(settings or given))
+
+    def followed_by(self, scorer: Scorer) -> Self:
+        """A watch of the scorer that replaces this one, with the same ledger and settings.
+
+        The ledger does not know it before `Ledger.deploy` of its `deployment`.
+        """
+        other = copy(self)
+        other._take(scorer, is_new=True)
+        return other
+
+    def _take(self, scorer: Scorer, *, is_new: bool) -> None:
+        """Become the watch of a scorer; the ledger, which may be down, is not asked."""
+        self.scorer = scorer
         self.claims = _testable(claims_of(scorer), self.settings)
         self.alphas = tuple(scorer.alphas)
         self.digest = scorer.digest
-        self._deploy(scorer)
-
-    def _deploy(self, scorer: Scorer) -> None:
         rule = scorer.rule
         facts: dict[str, Any] = {"card": scorer.card, "unit": scorer.locus.unit_}
         facts["loss"] = scorer.locus.loss_.name
         facts["valid_until"] = "" if rule is None else rule.valid_until
-        if self.digest not in {known.deployment.digest for known in self.ledger.deployments}:
+        if is_new:
             facts["drift"] = reference_of(scorer, keep_signals=self.keep_signals)
         taus = {claim.tau for claim in self.claims if claim.tau is not None}
-        self.ledger.deploy(
-            Deployment(
-                self.digest,
-                self.alphas,
-                next(iter(taus)) if len(taus) == 1 else None,
-                [claim.to_dict() for claim in self.claims],
-                self.settings.to_dict(),
-                facts,
-            )
+        self.deployment = Deployment(
+            self.digest,
+            self.alphas,
+            next(iter(taus)) if len(taus) == 1 else None,
+            [claim.to_dict() for claim in self.claims],
+            self.settings.to_dict(),
+            facts,
         )
 
     def _read_latest(self) -> None:
@@ -125,7 +162,7 @@ class Watch:
         found = known[-1].deployment
         self.settings = WatchSettings.from_dict(found.settings)
         self.claims = [Claim.from_dict(claim) for claim in found.claims]
-        self.alphas, self.digest = tuple(found.alphas), found.digest
+        self.alphas, self.digest, self.deployment = tuple(found.alphas), found.digest, found
 
     def __repr__(self) -> str:
         return f"Watch({self.ledger!r}, deployment={self.digest!r})"
@@ -267,14 +304,17 @@ class Watch:
         return found
 
     def _price(self) -> int:
-        """Work out the losses of labels that have y alone; how many are left."""
-        while True:
-            left = self.ledger.unpriced(self.digest)
-            n = len(left["number"])
-            if n == 0 or self.scorer is None:
-                return n
-            z = self.scorer.locus.losses_of(left["prediction"], left["y"])
-            self.ledger.write_losses(left["number"].tolist(), z)
+        """Work out the losses of labels that have y alone; how many of this deployment are left.
+
+        Labels of earlier deployments come while the present one decides, so theirs are worked out
+        too if they have the same loss.
+        """
+        if self.scorer is not None:
+            loss = self.scorer.locus.loss_.name
+            for known in self.ledger.deployments:
+                if known.deployment.card.get("loss") == loss:
+                    write_prices(self.ledger, known.deployment.digest, self.scorer.locus)
+        return len(self.ledger.unpriced(self.digest)["number"])
 
     # What is known
 
