@@ -16,9 +16,9 @@ ALPHAS, TAU = (0.5, 0.1), 1.0
 # For the start of a script: the package without what its estimators import.
 LIGHT = f"""
 import sys, types
-package = types.ModuleType("locuscore")
-package.__path__ = {list(locuscore.__path__)!r}
-sys.modules["locuscore"] = package
+for name, folder in {{"locuscore": "", "locuscore.watch": "/watch"}}.items():
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [{locuscore.__path__[0]!r} + folder]
 """
 GROUPS = ["north", "south", None]
 
