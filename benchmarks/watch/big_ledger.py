@@ -197,14 +197,18 @@ def report(kind: str, done: int, days: int, filled: float, runs: list[dict[str, 
     worst = {what: max(run[what] for run in runs) for what in runs[0]}
     times = [w for w in worst if w not in COUNTS and w != "increment written"]
     total = max(sum(run[what] for what in times) for run in runs)
-    kept = {"store": kind, "decisions": done, "days": days, "runs": runs,
-            "filled_seconds": round(filled), "status_seconds": round(total, 3), "load": round(os.getloadavg()[0], 1)}  # fmt: skip
+    load = round(os.getloadavg()[0], 1)
+    kept = {"store": kind, "decisions": done, "days": days, "filled_seconds": round(filled)}
+    kept |= {"status_seconds": round(total, 3), "load": load, "runs": runs}
     with RECORD.open("a", encoding="utf-8") as file:
         file.write(json.dumps(kept) + "\n")
     lines = [f"## Reads of a status, {kind}", ""]
-    lines += [f"`make watch-big-ledger`: {done:,} decisions of {days} days, filled in "
-              f"{filled:.0f} s; {os.cpu_count()} cores, load {kept['load']}. Worst of three increments of 10,000 "
-              f"decisions and 1,000 late labels. All reads: {total:.2f} s.", ""]  # fmt: skip
+    lines += [
+        f"`make watch-big-ledger`: {done:,} decisions of {days} days, filled in {filled:.0f} s; "
+        f"{os.cpu_count()} cores, load {load}. Worst of three increments of 10,000 decisions and "
+        f"1,000 late labels. All reads: {total:.2f} s.",
+        "",
+    ]
     lines += ["| | |", "|---|---:|"]
     lines += [f"| {what} | {worst[what]:,} s |" for what in times]
     lines += [f"| {what} | {worst[what]:,} |" for what in COUNTS]

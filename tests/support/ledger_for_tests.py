@@ -13,12 +13,13 @@ from postgres_for_tests import MISSING, binaries, server
 DAY = 86_400_000_000
 NOON = 19_700 * DAY + DAY // 2  # in microseconds since 1970
 ALPHAS, TAU = (0.5, 0.1), 1.0
+PACKAGE = locuscore.__path__[0]
 # For the start of a script: the package without what its estimators import.
 LIGHT = f"""
 import sys, types
-for name, folder in {{"locuscore": "", "locuscore.watch": "/watch"}}.items():
+for name, path in (("locuscore", {PACKAGE!r}), ("locuscore.watch", {PACKAGE + "/watch"!r})):
     sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [{locuscore.__path__[0]!r} + folder]
+    sys.modules[name].__path__ = [path]
 """
 GROUPS = ["north", "south", None]
 

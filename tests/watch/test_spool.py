@@ -12,10 +12,13 @@ import threading
 import numpy as np
 import pytest
 
+pytest.importorskip("sqlalchemy")
+
 from ledger_for_tests import LIGHT
 from locuscore.watch import _spool
 from locuscore.watch._spool import Spool, SpoolError, SpoolFullError, records_in
 
+pytestmark = pytest.mark.extra
 SLOW = {"drain_seconds": 3600.0, "sync_seconds": 3600.0}  # only when asked to
 
 
