@@ -4,8 +4,13 @@ import re
 import pytest
 
 from locuscore._shared.page import embedded
+
+pytest.importorskip("sqlalchemy")
+
 from locuscore.watch._page import LEVELS, MOST_DRAWN, MOST_OPEN, SCRIPTS, page_data, page_html
 from watch_data import STATES, accepted, alarmed, empty, hostile, many, status, time_text
+
+pytestmark = pytest.mark.extra
 
 DAY = 86_400_000
 

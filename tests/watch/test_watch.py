@@ -1,6 +1,7 @@
 """Watch: decisions and labels in, tests of every claim out, each row once."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -94,6 +95,25 @@ def test_a_broken_promise_is_found_and_stays_found(scorer, clock, opened):
     live(watch, clock, [0.1] * 4, seed=50)
     assert watch.status().alarm
     assert sum(e["kind"] == "alarm" for e in watch.status().data["events"]) == len(broken)
+
+
+def test_the_page_shows_the_status(scorer, clock, opened, tmp_path):
+    watch = opened(scorer)
+    live(watch, clock, [1.0] * 3 + [1.8] * 4)
+    status = watch.status().to_dict()
+    text = watch.report(tmp_path / "watch.html").read_text(encoding="utf-8")
+    data = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[0]
+    shown = json.loads(data)
+    assert [c["name"] for c in shown["claims"]] == [c["name"] for c in status["claims"]]
+    assert shown["counts"] == status["counts"]
+    for claim, drawn in zip(status["claims"], shown["claims"], strict=True):
+        line, days = drawn["line_of"], claim["days"]
+        assert line["n"] == [day["n"] for day in days]
+        if claim["kind"] == "coverage":  # all rows have a label, so days add up to the whole
+            own = [day["day_n"] * day["day_estimate"] for day in days[1:]]
+            total = days[0]["n"] * days[0]["estimate"] + sum(own)
+            assert_close(total / claim["n"], days[-1]["estimate"], rtol=1e-12)
+            assert line["alone"][1:] == pytest.approx([d["day_estimate"] for d in days[1:]], 1e-5)
 
 
 def test_a_row_is_tested_once_at_its_age_with_the_label_it_then_has(scorer, clock, opened):

@@ -53,7 +53,7 @@ def page_html(data: Mapping[str, Any]) -> str:
     texts = {
         "title": html.escape(shown["title"]),
         "level": html.escape(verdict["label"]),
-        "verdict": html.escape(verdict["sentence"]),
+        "verdict": html.escape(verdict["heading"]),
         "action": html.escape(action["sentence"]),
         "claims": "".join(f"<li>{html.escape(text)}</li>" for text in claims),
         "card": html.escape(shown["card"]),
@@ -74,6 +74,8 @@ def page_data(data: Mapping[str, Any]) -> dict[str, Any]:
     events = sorted(data.get("events") or [], key=lambda e: _moment(e["time"]))
     groups = sorted(data.get("groups") or [], key=lambda g: -(g.get("n") or 0))
     level = str(data["verdict"].get("level", "unknown"))
+    label, sentence = LEVELS.get(level, level), _text(data["verdict"].get("sentence"))
+    is_said = label.lower() in sentence.lower()
     now, since = _moment(data["made_at"]), _time(data.get("since"))
     return {
         "title": TITLE,
@@ -86,8 +88,8 @@ def page_data(data: Mapping[str, Any]) -> dict[str, Any]:
         "counts": dict(data.get("counts") or {}),
         "verdict": {
             "level": level,
-            "label": LEVELS.get(level, level),
-            "sentence": _text(data["verdict"].get("sentence")),
+            "label": label,
+            "heading": sentence if is_said else f"{label}: {sentence}",
         },
         "action": {
             **{key: _text(data["action"].get(key)) for key in ("kind", "sentence")},

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -172,8 +172,18 @@ def _claim(claim: Claim, test: ClaimTest | None, sums: Sums) -> dict[str, Any]:
             "run_length": test.settings.run_length,
             "calls": [_text(time) for time in test.call_times],
         },
-        "days": [_day(claim, day) for day in test.days],
+        "days": _days(claim, test.days),
     }
+
+
+def _days(claim: Claim, days: Sequence[list[float]]) -> list[dict[str, Any]]:
+    """The course of a claim; each day but the first also with the values of its rows alone."""
+    found = [_day(claim, day) for day in days]
+    for now, before, shown in zip(days[1:], days, found[1:], strict=False):
+        labelled, total = now[2] - before[2], now[3] - before[3]
+        if labelled and shown["estimate"] is not None:
+            shown |= {"day_n": labelled, "day_estimate": total / labelled}
+    return found
 
 
 def _day(claim: Claim, day: list[float]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 // A claim: what was promised, what was seen, and the evidence against it.
 const isMean = (claim) => claim.kind === "mean loss";
+const hasPromise = (claim) => isNumber(claim.promised); // exchangeability promises no number
+const unitsOf = (claim) => claim.units || "rows";
 const isAnytime = (claim) => isNumber(claim.low) && isNumber(claim.high);
 
 /** A value of a claim: a share, or a loss with its unit. */
@@ -10,7 +12,7 @@ const promiseText = (claim, unit) =>
 
 /** An interval; losses with as many decimals at either end, and their unit once. */
 function between(claim, unit) {
-  if (!isAnytime(claim)) return "no interval yet";
+  if (!isAnytime(claim)) return claim.n_labelled ? "no interval" : "no interval yet";
   if (!isMean(claim)) return `${percent(claim.low)} to ${percent(claim.high)}`;
   const show = columnFormat([claim.low, claim.high]);
   return inUnits(`${show(claim.low)} to ${show(claim.high)}`, unit);
@@ -82,7 +84,7 @@ function valueChart(claim, data) {
     const isSingle = known.length === 1;
     const whisker = ([px]) => draw("line", { class: "whisker", x1: px, x2: px,
       y1: around[0][1], y2: around[1][1] });
-    const promised = isNumber(claim.promised) ? y(claim.promised) : null;
+    const promised = hasPromise(claim) ? y(claim.promised) : null;
     return [
       ...axes(box, x, y, { x: "", y: isMean(claim) ? inUnits("mean loss", data.unit && `(${data.unit})`)
         : "share of rows" }, { x: x.text, y: axis }),
@@ -99,7 +101,7 @@ function valueChart(claim, data) {
         const i = known[k];
         const interval = between({ ...claim, low: low[i], high: high[i] }, data.unit);
         return `${dayText(at[i])}: ${show(estimate[i])} (${interval}), ` +
-          `${count(n[i] ?? 0)} rows${isNumber(alone[i]) ? `; alone ${show(alone[i])}` : ""}`;
+          `${count(n[i] ?? 0)} ${unitsOf(claim)}${isNumber(alone[i]) ? `; alone ${show(alone[i])}` : ""}`;
       }),
     ].filter(Boolean);
   };
@@ -183,7 +185,7 @@ function claimTiles(claim, data) {
   const before = isNumber(claim.log_e) && claim.largest > claim.log_e + 0.01
     ? `, largest so far ${eText(claim.largest)}` : "";
   return make("div", { class: "tiles" },
-    isNumber(claim.promised) ? [
+    hasPromise(claim) ? [
       tile("Seen", show(claim.estimate),
         (isAnytime(claim) ? "anytime interval " : "") + between(claim, data.unit)),
       tile("Promised", `\u2264\u00a0${promiseText(claim, data.unit)}`,
@@ -197,7 +199,7 @@ function usedRows(claim) {
   const calls = claim.detector?.calls ?? [];
   const called = calls.length ? ` The detector called ${times(calls.length)}, last on ` +
     `${dayText(calls.at(-1))}; a call is not an alarm.` : "";
-  return `${count(claim.n)} rows used: ${count(claim.n_labelled)} with a label${missing}.${called}`;
+  return `${count(claim.n)} ${unitsOf(claim)} used: ${count(claim.n_labelled)} with a label${missing}.${called}`;
 }
 
 const times = (n) => (n === 1 ? "once" : n === 2 ? "twice" : `${count(n)} times`);
@@ -216,7 +218,7 @@ const ageText = (days) => (days === 1 ? "1\u00a0day" : isNumber(days) ? `${numbe
 function claimTable(claim, data) {
   const { at, n, estimate, low, high, log_e: logs } = claim.line_of;
   const show = valueText(claim, data.unit);
-  return asTable(claim.name, ["day", "rows", "seen", "anytime interval", "e-value"],
+  return asTable(claim.name, ["day", unitsOf(claim), "seen", "anytime interval", "e-value"],
     at.map((t, i) => [dayText(t), count(n[i] ?? 0), show(estimate[i]),
       isNumber(low[i]) && isNumber(high[i])
         ? between({ ...claim, low: low[i], high: high[i] }, data.unit) : NO_NUMBER,
@@ -232,7 +234,7 @@ function claimCard(claim, data) {
     make("div", { class: "row claim-head" }, make("h3", {}, claim.name), claimBadge(claim, data)),
     make("p", { class: "claim-sentence" }, tied(claim.sentence)), since, claimTiles(claim, data),
     ...charts,
-    isNumber(claim.estimate) || (charts[1] && !isNumber(claim.promised)) ? null
+    isNumber(claim.estimate) || (charts[1] && !hasPromise(claim)) ? null
       : make("p", { class: "empty" }, emptyClaim(claim, data)),
     claim.n ? make("p", { class: "help" }, usedRows(claim)) : null,
     claim.line_of.at.length ? claimTable(claim, data) : null);

@@ -6,11 +6,10 @@ const KINDS = new Map([["ok", "good"], ["unknown", "plain"], ["notice", "warn"],
 /** The verdict, and what to do now. */
 function banner(data) {
   const { verdict, action } = data;
-  const exit = verdict.level === "alarm" ? " (exit code 4)" : "";
-  const isSaid = verdict.sentence.toLowerCase().startsWith(verdict.label.toLowerCase());
+  const exit = verdict.level === "alarm" ? " Exit code 4." : "";
   const rows = isNumber(action.rows) ? ` ${count(action.rows)} rows.` : "";
   return make("div", { class: "said" },
-    make("p", {}, isSaid ? null : make("strong", { id: "level" }, `${verdict.label}${exit}. `), tied(verdict.sentence)),
+    make("p", {}, tied(verdict.heading), exit),
     make("p", { class: "next", id: "action" }, make("strong", {}, "What next: "), tied(action.sentence),
       action.sentence.includes(count(action.rows)) ? "" : rows));
 }
