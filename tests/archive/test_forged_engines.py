@@ -205,8 +205,12 @@ NAN, INF = ({"is": "float", "value": value} for value in ("nan", "inf"))
 @pytest.mark.parametrize("name", ["Flow", "VariationalGP", "BayesianMDN"])
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("transform", "x"), ("transform", None), ("transform", NAN), ("unit", 0), ("unit", "x")]
-    + [("unit", INF), ("centre", NAN), ("centre", True), ("spread", None), ("spread", INF)],
+    [
+        *[("transform", value) for value in ("x", None, NAN)],
+        *[("unit", value) for value in (0, "x", INF)],
+        *[("centre", value) for value in (NAN, True)],
+        *[("spread", value) for value in (None, INF)],
+    ],
 )
 def test_losses_without_a_scale_are_refused(saved, tmp_path, name, field, value):
     def change(locus, array):
@@ -218,7 +222,8 @@ def test_losses_without_a_scale_are_refused(saved, tmp_path, name, field, value)
 
 @pytest.mark.parametrize("name", ["Flow", "BayesianMDN"])
 @pytest.mark.parametrize(
-    "weights", [3, [3], [np.ones((3, 1, 2), dtype=complex)], [np.array(["x"])], [np.array([np.nan])]]
+    "weights",
+    [3, [3], [np.ones((3, 1, 2), dtype=complex)], [np.array(["x"])], [np.array([np.nan])]],
 )
 def test_weights_that_are_no_numbers_are_refused(saved, tmp_path, name, weights):
     def change(locus, array):

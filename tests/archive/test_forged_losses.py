@@ -20,7 +20,21 @@ HONEST = {
 }
 MISSING, INFINITE = ({"is": "float", "value": value} for value in ("nan", "inf"))
 DICT = {"is": "dict", "items": [["a", 1]]}
-HOSTILE = [None, True, 0, -1, 1e308, 5e-324, 10**400, "x", "1", [], [[]], [[1.0, 2.0]], [1.0, [2.0]]]
+HOSTILE = [
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    5e-324,
+    10**400,
+    "x",
+    "1",
+    [],
+    [[]],
+    [[1.0, 2.0]],
+    [1.0, [2.0]],
+]
 HOSTILE += [["1", "2"], [None], DICT, MISSING, INFINITE, {"is": "bytes", "hex": "00"}]
 HOSTILE += [{"is": "tuple", "items": [1, 2]}, {"is": "unknown"}, [1.0] * 10_000, "x" * 10_000]
 
@@ -58,8 +72,8 @@ def test_a_forged_loss_is_refused_or_one_that_can_be_used():
             continue
         assert len(loss.name) < 500
         writer = Writer()
-        state = json.loads(json.dumps(encode_loss(loss, writer)))
-        assert decode_loss(state, Reader(writer.members, {}), None).name == loss.name
+        kept = json.loads(json.dumps(encode_loss(loss, writer)))
+        assert decode_loss(kept, Reader(writer.members, {}), None).name == loss.name
     assert len(refused) > 200
     assert max(map(len, refused)) < 500
 
