@@ -235,9 +235,16 @@ def test_logged_losses_need_no_predictor(data):
     X, y = data
     locus = quick(None, signals=["x", "predictor"]).fit_losses(X, y**2)
     assert_close(locus.loss_bound(X), quick(signals="x").fit_losses(X, y**2).loss_bound(X))
-    for call in (lambda: locus.predict(X), lambda: locus.losses(X, y), lambda: locus.fit(X, y)):
-        with raises(TypeError, "predictor must be", "fitted"):
+    for call in (
+        lambda: locus.predict(X),
+        lambda: locus.losses(X, y),
+        lambda: locus.recalibrate(X + 1, y),
+        lambda: locus.certify(1.0, 0.1, 0.1, X=X + 1, y=y),
+    ):
+        with raises(TypeError, "no predictor", "logged losses", "recalibrate_losses(X, losses)"):
             call()
+    with raises(TypeError, "predictor must be", "fitted"):
+        locus.fit(X, y)
 
 
 def test_the_same_seed_gives_the_same_bounds(data):
@@ -570,7 +577,7 @@ def test_losses_without_a_predictor(data):
     X, y = data
     locus = Locus(engine=ConstantNormal(), random_state=0).fit_losses(X, np.abs(y))
     assert locus.loss_bound(X).shape == (300,)
-    with raises(TypeError, "predictor must be", "fitted"):
+    with raises(TypeError, "no predictor", "logged losses"):
         locus.predict(X)
     with raises(TypeError, "predictor must be", "fitted"):
         Locus().fit(X, y)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.predictor import check_asked_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import (
     RowLabels,
@@ -354,7 +354,7 @@ class RowRules(RowScores):
     ) -> tuple[FloatArray, FloatArray]:
         """One score and the loss of each labelled row; the predictor is asked once per row."""
         check_is_fitted(self)
-        check_predictor(self.predictor_)
+        check_asked_predictor(self.predictor_)
         X = self._check_rows(X)
         outputs = self.signals_.outputs(self.predictor_, X)
         z, values = self._losses(outputs, y), np.empty((n_rows(X), 1))

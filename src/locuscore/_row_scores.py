@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from locuscore._inputs.fold_signals import FoldSignals
 from locuscore._inputs.losses import Loss
 from locuscore._inputs.outputs import Outputs, realised_losses
-from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.predictor import check_asked_predictor
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals
 from locuscore._inputs.unseen import unseen_said_once
@@ -126,14 +126,14 @@ class RowScores:
     def predict(self, X: Rows) -> Any:
         """Return g(X), so that a `Locus` can replace its predictor."""
         check_is_fitted(self)
-        check_predictor(self.predictor_)
+        check_asked_predictor(self.predictor_)
         X = self._check_rows(X)
         return getattr(self.predictor_, "predict", self.predictor_)(X)
 
     def losses(self, X: Rows, y: ArrayLike) -> Any:
         """Realised losses of the predictor on labelled rows."""
         check_is_fitted(self)
-        check_predictor(self.predictor_)
+        check_asked_predictor(self.predictor_)
         X = self._check_rows(X)
         z = self._losses(self.signals_.outputs(self.predictor_, X), y)
         return like_rows(X, z, ["loss"])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._inputs.outputs import Outputs
-from locuscore._inputs.predictor import check_predictor
+from locuscore._inputs.predictor import check_asked_predictor
 from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import RowLabels
 from locuscore._laws.calibration import MarginalCalibration
@@ -84,7 +84,7 @@ class RowTime(RowRules):
         True
         """
         check_is_fitted(self)
-        check_predictor(self.predictor_)
+        check_asked_predictor(self.predictor_)
         outputs = self.signals_.outputs(self.predictor_, self._check_rows(X))
         z = self._losses(outputs, y)
         how = Recalibration(half_life, drift_per_row, alpha, clusters, groups)

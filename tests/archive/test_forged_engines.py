@@ -206,10 +206,10 @@ NAN, INF = ({"is": "float", "value": value} for value in ("nan", "inf"))
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("transform", value) for value in ("x", None, NAN)),
-        *(("unit", value) for value in (0, "x", INF)),
-        *(("centre", value) for value in (NAN, True)),
-        *(("spread", value) for value in (None, INF)),
+        *[("transform", value) for value in ("x", None, NAN)],
+        *[("unit", value) for value in (0, "x", INF)],
+        *[("centre", value) for value in (NAN, True)],
+        *[("spread", value) for value in (None, INF)],
     ],
 )
 def test_losses_without_a_scale_are_refused(saved, tmp_path, name, field, value):

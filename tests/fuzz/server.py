@@ -1,7 +1,7 @@
-"""A process that imports everything and forks for each archive, which it loads and scores there.
+"""A process that imports everything and forks children, which load and score forged archives.
 
 It never loads or scores itself: a thread pool of compiled code that has run does not survive a
-fork. What a try does to its process, others do not notice.
+fork. A child tries one archive after the other, up to the first that breaks it.
 """
 
 import gc
@@ -77,36 +77,48 @@ def forged(target, seed):
     return forge(target.archive, f"{target.name} {seed}")
 
 
-def attempt(target, archive, weaken="", is_shown=False):
-    """Load and score an archive in a child, and return what came of it.
+def attempts(target, archives, weaken="", is_shown=False):
+    """Load and score archives in children, and return what came of each.
 
-    `weaken` is code that the child runs before, to make a hole that must be noticed.
+    `weaken` is code that a child runs before, to make a hole that must be noticed.
     """
+    found = []
     with tempfile.NamedTemporaryFile(suffix=".locus") as file:
-        file.write(archive)
-        file.flush()
-        child = os.fork()
-        if child == 0:
-            try:
-                _limit(is_shown)
-                exec(weaken, {})
-                os._exit(_load_and_score(target, file.name))
-            finally:  # whatever happens, there is one server
-                os._exit(1)
-        _, status, usage = os.wait4(child, 0)
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return Outcome.HANG if number in (signal.SIGPROF, signal.SIGALRM) else Outcome.SIGNAL
-    if usage.ru_maxrss * 1024 > MOST_MEMORY:
-        return Outcome.MEMORY
-    code = os.WEXITSTATUS(status)
-    return Outcome(code) if code in list(Outcome) else Outcome.SIGNAL
+        while len(found) < len(archives):
+            rest = archives[len(found) :]
+            found += _in_one_child(target, rest, Path(file.name), weaken, is_shown)
+    return found
+
+
+def _in_one_child(target, archives, path, weaken, is_shown):
+    """Try archives in turn up to the first that is a hole; others are not to notice what it did."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _limit(is_shown)
+            exec(weaken, {})
+            for archive in archives:
+                path.write_bytes(archive)
+                outcome = _timed(target, path)
+                os.write(writing, bytes([outcome]))
+                if outcome in HOLES:
+                    break
+        finally:  # whatever happens, there is one server
+            os._exit(1)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        found = [Outcome(code) for code in pipe.read()]
+    _, status = os.waitpid(child, 0)
+    if len(found) < len(archives) and not {*found} & {*HOLES}:  # the next one has ended the child
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        is_late = number in (signal.SIGPROF, signal.SIGALRM)
+        found.append(Outcome.HANG if is_late else Outcome.SIGNAL)
+    return found
 
 
 def _limit(is_shown):
-    """Bound the time and the addresses of this process; a busy machine does not make a hang."""
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
+    """Bound the addresses of this process, and keep it quiet."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -115,6 +127,15 @@ def _limit(is_shown):
     if not is_shown:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     os.dup2(2, 1)  # where the server answers
+
+
+def _timed(target, path):
+    """Load and score in bounded time; a busy machine does not make a hang."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
+    outcome = _load_and_score(target, path)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Outcome.MEMORY if most > MOST_MEMORY else outcome
 
 
 def _load_and_score(target, path):
@@ -172,9 +193,7 @@ def serve():
             assert all(getattr(engines, name) for name in archives_for_tests.NEED_TORCH)
         archives = [Path(name).read_bytes() for name in request["archives"]]
         archives += [forged(target, seed) for seed in request["seeds"]]
-        outcomes = [
-            attempt(target, archive, request["weaken"], request["is_shown"]) for archive in archives
-        ]
+        outcomes = attempts(target, archives, request["weaken"], request["is_shown"])
         sys.stdout.write(json.dumps(outcomes) + "\n")
         sys.stdout.flush()
 

@@ -91,7 +91,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import archives_for_tests
 from archives_for_tests import LOSS_MODELS, loss_model
-from locuscore import Locus, Scorer, prediction_column
+from locuscore import Locus, Scorer, cost_per_unit, norm, prediction_column, relative
 from locuscore._inputs import opinion_models
 from locuscore.calibration import ByGroup, ClusterRows, OutOfBag, Shifted
 from locuscore.engines import Forest
@@ -232,6 +232,12 @@ ON_FRAMES = {
     "prediction column": lambda: prediction_column("size"),
     "free text": lambda: prediction_column("size"),
 }
+# Some have losses with parameters; tests/archive/test_forged_losses.py forges each of them.
+LOSSES = {
+    "prediction column": lambda: cost_per_unit(over=0.5, under=1),
+    "boosted on a frame": lambda: relative(floor=0.5),
+    "lightgbm": lambda: norm("max", [2.0]),
+}
 # With a second opinion of each kind; the others have none, which keeps them small.
 OPINIONS = {
     "opinion on errors": lambda: prediction_column(0),
@@ -284,6 +290,8 @@ def make_target(name):
     if name == "free text":
         pairs = np.random.default_rng(0).choice(["ox", "hen", "cow", "cat", "dog"], (N_FIT, 4))
         X["note"] = [" ".join(pair) for pair in pairs]
+    if name in LOSSES:
+        settings["loss"] = LOSSES[name]()
     other = ON_FRAMES["prediction column"] if name in CALIBRATIONS else LinearRegression
     predictor = PREDICTORS.get(name, other)()
     if isinstance(predictor, ClassifierMixin):

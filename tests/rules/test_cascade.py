@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from helpers import assert_binomial, assert_close, raises
-from locuscore import CascadeCertificate, CascadeRule, certify_cascade
+from locuscore import CascadeCertificate, CascadeRule, Locus, Scorer, certify_cascade
 from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore._rules.cascade import _set_aside
 from locuscore._rules.cascade_path import CandidateCascades, GradedRows, safe_to_cheap
+from locuscore.engines import Forest
 
 COSTS = (1.0, 10.0, 200.0)
 
@@ -314,3 +315,12 @@ def test_bad_rules(change, facts):
     good = {"models": ("a", "b"), "thresholds": (0, 1), "standing": "heuristic", "guarantee": ""}
     with raises((TypeError, ValueError), *facts):
         CascadeRule(**good | change)
+
+
+def test_no_locus_or_scorer_holds_a_cascade(rng):
+    X = rng.uniform(size=(80, 1))
+    locus = Locus(engine=Forest(n_trees=2), signals="x").fit_losses(X, X[:, 0])
+    rule = CascadeRule(("a", "b"), (0.1, 0.2), "heuristic", "")
+    for use in (lambda: Scorer(locus, rule), lambda: locus.accepts(X, rule)):
+        with raises(TypeError, "choose", "to_dict", "several models"):
+            use()

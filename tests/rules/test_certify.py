@@ -393,3 +393,14 @@ def test_no_p_value_on_a_card_is_zero():
     text = " ".join(str(rule).split())
     assert "p value < 1e-15" in text
     assert "p value = 0" not in text
+
+
+def test_a_reference_below_all_rows_says_what_to_do(rng):
+    """As after a change of the model, whose scores are all higher than they were."""
+    score, losses = rising(1000, rng)
+    rule = certify_threshold(score + 5, losses, 0.5, ETA, DELTA, reference=score)
+    assert rule.accepts_nothing
+    assert "0 of 0" in rule.guarantee
+    assert "reference of rows like the certifying ones" in rule.guarantee
+    other = certify_threshold(score + 5, losses, 0.5, ETA, DELTA, reference=score + 5)
+    assert not other.accepts_nothing

@@ -53,6 +53,8 @@ def decode_loss(state: Mapping[str, Any], reader: Reader, given: Any) -> Loss:
     """Return the loss, or the one given; without either, one that says so when it is called."""
     if given is not None:
         return resolve_loss(given)
+    if not isinstance(state["name"], str):
+        raise ArchiveError(f"its loss has no name, but {state['name']!r:.40}.")
     match state["name"]:
         case "cost":
             return cost(reader.decode(state["matrix"]), reader.decode(state["classes"]))
@@ -66,14 +68,15 @@ def decode_loss(state: Mapping[str, Any], reader: Reader, given: Any) -> Loss:
             return resolve_loss(name)
 
 
-def _made_loss(name: Any, parameters: Any) -> Loss:
+def _made_loss(name: str, parameters: Any) -> Loss:
     """Return a loss with parameters, which its own function checks."""
-    if not isinstance(name, str) or name not in MAKERS or not isinstance(parameters, dict):
+    if name not in MAKERS or not isinstance(parameters, dict):
         raise ArchiveError(f"its loss {name!r:.40} is not known to this version.")
     try:
         return MAKERS[name](**parameters)
     except TypeError as error:
-        raise ArchiveError(f"its loss has other parameters than {name} takes ({error}).") from None
+        why = str(error).rstrip(".")
+        raise ArchiveError(f"its loss has other parameters than {name} takes ({why}).") from None
 
 
 @dataclass(frozen=True)

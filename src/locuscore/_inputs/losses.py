@@ -14,6 +14,7 @@ from locuscore._laws.signed_errors import ErrorLoss
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_count, check_numbers, holds_text
 
+MOST_SHOWN = 6  # weights in the name of a loss
 PROBABILITY_ROUNDING = 1e-3  # single-precision models add up to 1 only roughly
 
 Reads = Literal["numbers", "vectors", "labels", "codes", "probabilities", "values", "anything"]
@@ -46,9 +47,10 @@ class Loss:
 
 def pinball(level: float) -> Loss:
     """Pinball loss of a quantile prediction: ``max(level * (y - q), (level - 1) * (y - q))``."""
-    if not 0 < level < 1:
+    number = check_numbers(level, "the level of a pinball loss")
+    if number.ndim or not 0 < number < 1:
         raise ValueError(
-            f"the level of a pinball loss lies strictly between 0 and 1; got {level!r}."
+            f"the level of a pinball loss lies strictly between 0 and 1; got {level!r:.100}."
         )
     return Loss(
         f"pinball({level})",
@@ -64,9 +66,12 @@ def cost(matrix: ArrayLike, classes: Sequence[Any] | None = None) -> Loss:
 
     Rows and columns follow `classes`, else the predictor's ``classes_``, else 0, 1, 2, ...
     """
-    costs = np.array(matrix, dtype=np.float64)
+    try:
+        costs = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        costs = np.empty(0)
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or not np.isfinite(costs).all():
-        raise ValueError(f"a cost matrix is square and finite; got {matrix!r}.")
+        raise ValueError(f"a cost matrix is square and finite; got {matrix!r:.100}.")
     if classes is not None and len(classes) != len(costs):
         raise ValueError(
             f"the cost matrix has {len(costs)} classes, but `classes` has {len(classes)} names."
@@ -90,7 +95,7 @@ def cost_per_unit(over: float, under: float) -> Loss:
     if not np.isfinite(costs).all() or costs.min() < 0 or not costs.max():
         raise ValueError(
             "the costs per unit are finite and not negative, and one of them is positive; got "
-            f"over={over!r} and under={under!r}."
+            f"over={over!r:.40} and under={under!r:.40}."
         )
     of_error = ErrorLoss(above=float(under), below=float(over))
     return Loss(
@@ -110,7 +115,7 @@ def relative(floor: float) -> Loss:
     """
     size = check_numbers(floor, "floor")
     if size.ndim or not 0 < size < np.inf:
-        raise ValueError(f"floor is the smallest size that counts, above 0; got {floor!r}.")
+        raise ValueError(f"floor is the smallest size that counts, above 0; got {floor!r:.100}.")
     return Loss(
         f"relative(floor={floor:g})",
         partial(parts.relative_error, floor=float(floor)),
@@ -127,14 +132,15 @@ def norm(kind: str, weights: ArrayLike | None = None) -> Loss:
     outputs one unit: ``norm("max", [1, 1000])`` for metres and kilometres is in metres. Without
     weights the name of the kind is enough as `loss`.
     """
-    if kind not in parts.NORMS:
-        raise ValueError(f"a norm is one of {parts.NORMS}; got {kind!r}.")
+    if not isinstance(kind, str) or kind not in parts.NORMS:
+        raise ValueError(f"a norm is one of {parts.NORMS}; got {kind!r:.100}.")
     if weights is None:
         return _NAMED[kind]
     values = np.atleast_1d(check_numbers(weights, "weights"))
     if not np.isfinite(values).all() or values.min() <= 0:
-        raise ValueError(f"the weights of a norm are positive and finite; got {weights!r}.")
-    shown = ", ".join(f"{value:g}" for value in values)
+        raise ValueError(f"the weights of a norm are positive and finite; got {weights!r:.100}.")
+    shown = ", ".join([f"{value:g}" for value in values[:MOST_SHOWN]])
+    shown += ", ..." if len(values) > MOST_SHOWN else ""
     return Loss(
         f"norm({kind!r}, [{shown}])",
         partial(parts.norm_of_errors, kind=kind, weights=values),
@@ -275,7 +281,7 @@ def resolve_loss(loss: str | Loss | Callable[[Any, Any], Any] | None) -> Loss:
     if isinstance(loss, str):
         if loss not in _NAMED:
             raise ValueError(
-                f"unknown loss {loss!r}; expected one of {sorted(_NAMED)}, pinball(level), "
+                f"unknown loss {loss!r:.40}; expected one of {sorted(_NAMED)}, pinball(level), "
                 "cost(matrix), cost_per_unit(over, under), relative(floor), norm(kind, weights), "
                 "ndcg(top), or a function (y_true, y_pred) -> z."
             )

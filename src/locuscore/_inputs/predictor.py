@@ -31,6 +31,17 @@ def prediction_column(name: Hashable) -> PredictionColumn:
     return PredictionColumn(name)
 
 
+def check_asked_predictor(predictor: Any) -> None:
+    """Raise unless a fitted Locus has a predictor, without which labels give no losses."""
+    if predictor is None:
+        raise TypeError(
+            "this Locus was fitted on logged losses and has no predictor, so it makes no "
+            "predictions and no losses of y; pass losses instead: recalibrate_losses(X, losses), "
+            "whose result can certify, or certify_threshold(scores, losses, tau, eta, delta)."
+        )
+    check_predictor(predictor)
+
+
 def check_predictor(predictor: Any) -> None:
     """Raise unless the predictor can be called, directly or by `predict`."""
     if isinstance(predictor, type) or not (callable(predictor) or hasattr(predictor, "predict")):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import Score
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._rules.card import group_card, listed
+from locuscore._rules.cascade_rule import CascadeRule
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.rule import FlagRule, Standing, check_calibration, made_with
 from locuscore._shared.accepted import is_accepted
@@ -238,6 +239,12 @@ AnyRule = TypeVar("AnyRule", FlagRule, GroupRule)
 
 def check_rule(rule: Any) -> Rule:
     """Return a rule; a threshold alone does not say which score it belongs to."""
+    if isinstance(rule, CascadeRule):
+        raise TypeError(
+            "a CascadeRule reads the scores of several models, so no single Locus, Scorer or "
+            "archive holds it; ask it with rule.choose(scores), and keep it as JSON: "
+            "json.dumps(rule.to_dict()), read by CascadeRule.from_dict."
+        )
     if not isinstance(rule, FlagRule | GroupRule):
         raise TypeError(
             "rule must be a FlagRule, such as locus.certify(tau, eta, delta) or "

@@ -264,6 +264,8 @@ def why_none_passed(
     elif n:
         why += f"; at this rate no number of rows would pass eta = {eta:g} there"
     why += "."
+    if not n and candidates.side == "right":
+        why += " A reference of rows like the certifying ones would start higher."
     if total is None and n > clean:
         why += f" {lower} may still pass, if chosen without these losses."
     if candidates.side == "left" and n < 0.9 * min(starts[i].position, candidates.n_rows):

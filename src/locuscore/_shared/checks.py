@@ -80,7 +80,7 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:
-        raise ValueError(f"{name} must be a whole number from {least} on; got {value!r}.")
+        raise ValueError(f"{name} must be a whole number from {least} on; got {value!r:.100}.")
     return int(value)
 
 
@@ -107,10 +107,10 @@ def check_numbers(value: ArrayLike, name: str) -> FloatArray:
     try:
         values = np.asarray(value, dtype=np.float64)
         is_text = np.asarray(value).dtype.kind in "US"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         is_text = True
     if is_text:
-        raise TypeError(f"{name} must be a number or a sequence of numbers; got {value!r}.")
+        raise TypeError(f"{name} must be a number or a sequence of numbers; got {value!r:.100}.")
     if values.ndim > 1 or values.size == 0:
         raise ValueError(
             f"{name} must be a number or a non-empty one-dimensional sequence; "

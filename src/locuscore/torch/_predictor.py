@@ -256,8 +256,8 @@ class TorchPredictor:
         if not dropout_layers(self.modules[0]):
             raise ValueError(
                 f"samples={self.samples} needs dropout, but {type(self.modules[0]).__name__} has "
-                "no layer of nn.Dropout, Dropout1d, Dropout2d or Dropout3d with p > 0; leave "
-                "samples out, or pass a list of modules as an ensemble."
+                "no layer of nn.Dropout, Dropout1d, Dropout2d or Dropout3d with p > 0 (not "
+                "AlphaDropout); leave samples out, or pass a list of modules as an ensemble."
             )
 
 
