@@ -20,11 +20,9 @@ def folder(tmp_path_factory):
     """An archive, rows of the same kind, and rows that are worse."""
     at = tmp_path_factory.mktemp("watch")
     write(homes(600), at / "labelled.parquet")
-    code = main(
-        ["fit", str(at / "labelled.parquet"), "--target", "price", "--prediction", "quoted"]
-        + ["--drop", "id", "--tau", "1.0", "-o", str(at / "guard.locus"), "-q"]
-    )
-    assert code == 0
+    made = ["--target", "price", "--prediction", "quoted", "--drop", "id", "--tau", "1.0", "-q"]
+    fit = ["fit", at / "labelled.parquet", *made, "-o", at / "guard.locus"]
+    assert main([*map(str, fit)]) == 0
     later = homes(800, seed=1)
     write(later, at / "later.parquet")
     worse = later.assign(price=later["quoted"] + 6 * (later["price"] - later["quoted"]))
