@@ -14,10 +14,12 @@ from locuscore.__main__ import main
 
 COMMANDS = ["demo", "fit", "certify", "score", "inspect", "report", "serve"]
 PLANS = ["bound", "coverage", "certificate"]
+WATCHES = ["log", "label", "status", "report", "export", "forget"]
+SUBCOMMANDS = [*(["plan", p] for p in PLANS), *(["watch", w] for w in WATCHES)]
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *(["plan", p] for p in PLANS)])
+@pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *SUBCOMMANDS])
 def test_help_is_short_and_has_an_example(command, capsys):
     assert main([*command, "--help"]) == 0
     text = capsys.readouterr().out
@@ -31,8 +33,8 @@ def test_help_is_short_and_has_an_example(command, capsys):
 def test_help_lists_the_commands(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f" {name} " in text for name in [*COMMANDS, "plan"])
-    assert main([]) == main(["plan"]) == 2
+    assert all(f" {name} " in text for name in [*COMMANDS, "plan", "watch"])
+    assert main([]) == main(["plan"]) == main(["watch"]) == 2
 
 
 @pytest.mark.extra

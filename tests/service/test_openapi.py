@@ -23,9 +23,17 @@ def test_every_route_is_described_and_says_whether_it_needs_the_key():
     assert is_open == {"/healthz"}
 
 
-@pytest.mark.parametrize("make", [frame_scorer, small_scorer])
+def with_ledger(folder):
+    from locuscore.service import LedgerSettings, Settings
+
+    return Settings(ledger=LedgerSettings(folder / "decisions.db", folder / "spool"))
+
+
+@pytest.mark.parametrize(
+    ("make", "has_ledger"), [(frame_scorer, False), (small_scorer, False), (frame_scorer, True)]
+)
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
-def test_no_request_fails_the_service(make, mode):
+def test_no_request_fails_the_service(make, has_ledger, mode, tmp_path):
     import schemathesis
     from schemathesis import GenerationMode
     from schemathesis.checks import not_a_server_error
@@ -41,7 +49,7 @@ def test_no_request_fails_the_service(make, mode):
         response_schema_conformance,
         status_code_conformance,
     ]
-    with running(make()) as client:
+    with running(make(), with_ledger(tmp_path) if has_ledger else None) as client:
         schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
         tried = 0
         for found in schema.get_all_operations():

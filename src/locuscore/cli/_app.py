@@ -21,6 +21,7 @@ from locuscore.cli._report import report
 from locuscore.cli._score import score
 from locuscore.cli._serve import serve
 from locuscore.cli._terminal import as_json
+from locuscore.cli._watch import watch
 
 app = typer.Typer(
     name="locuscore",
@@ -52,6 +53,7 @@ for command, examples in EXAMPLES.items():
     lines = [f"locuscore {example}" for example in examples]
     app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(command))
 app.add_typer(plan, name="plan")
+app.add_typer(watch, name="watch")
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    asks_nothing = not arguments or list(arguments) == ["plan"]
+    asks_nothing = list(arguments) in ([], ["plan"], ["watch"])
     given = [*arguments, "--help"] if asks_nothing else list(arguments)
     try:
         code = app(args=given, prog_name="locuscore", standalone_mode=False)

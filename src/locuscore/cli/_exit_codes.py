@@ -4,5 +4,7 @@ OK = 0
 FAILED = 1
 WRONG_USAGE = 2
 NOTHING_ACCEPTED = 3  # a certificate that accepts nothing, without --allow-empty
-BROKEN = 4  # a report that finds a claim broken, or can test none, with --fail-if-broken
+# A watch that has raised an alarm; a report that finds a claim broken, or can test none, with
+# --fail-if-broken.
+BROKEN = 4
 INTERRUPTED = 130

@@ -434,8 +434,13 @@ def made_ids(n: int) -> list[str]:
     return [uuid.uuid4().hex for _ in range(n)]
 
 
-def _as_texts(ids: Any) -> list[Any]:
-    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+def _as_texts(ids: Any) -> list[str]:
+    """Ids as texts, which the draws of audits need; whole numbers are written."""
+    found = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    for one in found:
+        if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
+            raise ValueError(f"id must be a text or an integer; got {type(one).__name__}.")
+    return [str(one) for one in found]
 
 
 def _group(label: Any) -> str | None:

@@ -1,6 +1,8 @@
 """Opens the database, and says what went wrong there without telling the password."""
 
+import os
 import re
+import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -50,6 +52,7 @@ class Database:
         self._secrets = _secrets(url)
         self.url = _checked(url)
         self._clock = clock
+        self._file: tuple[int, int] | None = None
         self.engine = self._opened()
         # A ledger that nobody closed is closed when it is dropped.
         weakref.finalize(self, self.engine.dispose)
@@ -95,9 +98,26 @@ class Database:
             self.url, connect_args=options, hide_parameters=True, pool_pre_ping=True
         )
         if not self.is_postgres:
+            event.listen(engine, "do_connect", lambda *_: self._check_file())
             event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "connect", lambda *_: self._note_file())
+            event.listen(engine, "checkout", lambda *_: self._check_file())
             event.listen(engine, "begin", _begin_sqlite)
         return engine
+
+    def _note_file(self) -> None:
+        if self._file is None:
+            self._file = _identity(self.url.database)
+
+    def _check_file(self) -> None:
+        """Refuse to go on with another file of SQLite than the first one.
+
+        Whatever is written to a file that was deleted is lost, and nothing says so.
+        """
+        if self._file is not None and _identity(self.url.database) != self._file:
+            raise sqlite3.OperationalError(
+                "the file was removed or replaced; put it back, or start again with the new one."
+            )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -154,6 +174,14 @@ def _secrets(url: str) -> set[str]:
     """All that could be the password, as it is written and as it is meant."""
     found = re.findall(r"://[^:@/]*:(.*)@", url) + re.findall(r"password=([^&]*)", url)
     return {form for text in found for form in (text, unquote(text)) if form}
+
+
+def _identity(path: str | None) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _prepare_sqlite(connection, _record) -> None:  # type: ignore[no-untyped-def]
