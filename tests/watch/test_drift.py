@@ -168,6 +168,7 @@ def test_a_look_tells_samples_apart_only_if_they_differ(rng):
     A[::3, 0] = np.nan
     assert two_samples.share_far(A, A + 1e-9) <= 0.05
     assert_close(two_samples.ks_distance(A[:, 0], np.full(9, np.nan)), 2 / 3, atol=0.01)
+    assert two_samples.ks_distance(np.array([1.0, 2.0]), np.array([0.0])) == -1.0
 
 
 def test_rows_that_move_look_different_and_break_no_promise(scorer, tmp_path):
@@ -213,7 +214,9 @@ def test_bounds_are_compared_where_there_is_no_rule(locus, tmp_path):
 def test_rows_in_clusters_are_not_tested_one_by_one(tmp_path):
     X, y = rows(1_200, 5)
     locus = made_locus().fit(X, y, clusters=np.arange(1_200) // 4)
-    watch = Watch(tmp_path / "d.db", Scorer(locus), clock=Clock(), keep_signals=True)
+    clock = Clock()
+    watch = Watch(tmp_path / "d.db", Scorer(locus), clock=clock, keep_signals=True)
+    clock.now += 8 * DAY
     watch.score(rows(300, 6)[0])
     drift = watch.status().data["drift"]
     assert drift["score"] is None

@@ -257,6 +257,7 @@ def test_tables_scored_elsewhere_are_logged(scorer, clock, opened):
     assert {day["day"] for day in watch.status().data["days"]} == {"2023-11-01", "2023-11-14"}
     with raises(ValueError, "lacks", "bound_0.05"):
         watch.log(table.drop(columns="bound_0.05"))
+    assert watch.log(table.drop(columns="id"), ids=range(50)).new == 50
     with raises(ValueError, "49 ids for 50 rows"):
         watch.log(table, ids=range(49))
 

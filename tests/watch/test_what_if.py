@@ -68,6 +68,8 @@ def test_a_rule_is_chosen_again_every_week_from_the_labels_that_were_there(rng):
     share, accepted = slow_shares(rows, 10)
     later = (rows["time"] >= WEEK) & ~rows["flagged"]
     assert f"would have been {share:.1%} (with {accepted:.0%} of rows accepted)" in found.sentence
+    lately = (rows["time"] >= 6 * WEEK) & ~rows["flagged"]
+    assert f" instead of {rows['loss'][lately].mean():.1%}." in found.sentence
     was = np.mean(~rows["flagged"], where=rows["time"] >= WEEK)
     assert f"instead of {rows['loss'][later].mean():.1%} (with {was:.0%})" in found.sentence
     assert "since 1970-01-08" in found.sentence
@@ -128,6 +130,8 @@ def test_bounds_are_calibrated_again_every_week(rng):
     assert f"instead of {np.mean(rows['loss'] > bound, where=rows['time'] >= WEEK):.1%}" in (
         found.sentence
     )
+    lately = np.mean(rows["loss"] > bound, where=rows["time"] >= 6 * WEEK)
+    assert found.sentence.endswith(f" instead of {lately:.1%}.")
     assert level(np.array([0.5]), 0.1) == 0.0
     assert_close(level(np.linspace(0.01, 0.99, 99), 0.1), 0.1, atol=1e-12)
     assert tried_bounds(claim, rows | {"signals": np.empty((n, 0))}, bound, tails_of,

@@ -14,7 +14,7 @@ from locuscore.watch._reference import unpacked
 if TYPE_CHECKING:
     from locuscore.watch._watch import Watch
 
-US_PER_DAY = 86_400_000_000
+WEEK = 7 * 86_400_000_000
 FIRST = 1_000  # decisions that are the reference where D2 cannot be
 RECENT = 500  # rows of the last week whose signals are compared
 MOST_NAMED = 5
@@ -24,7 +24,9 @@ def look_at_signals(
     watch: "Watch", facts: Mapping[str, Any], since: int, up_to: int, now: int
 ) -> dict[str, Any] | None:
     """Compare the last week's signals with the reference; None where none are kept."""
-    begin = watch.ledger.last_number(now - 7 * US_PER_DAY)
+    if now - since < WEEK:  # some days of a week may look different by themselves
+        return None
+    begin = watch.ledger.last_number(now - WEEK)
     recent = _signals(watch, begin, up_to)
     reference, d1 = (unpacked(facts.get(name)) for name in ("signals", "fit_signals"))
     if not len(recent):
@@ -64,8 +66,8 @@ def _most_moved(facts: Mapping[str, Any], shifts: FloatArray) -> list[dict[str, 
         names, players = [f"signal {j}" for j in range(len(shifts))], range(len(shifts))
     largest: dict[int, float] = {}
     for player, shift in zip(players, shifts.tolist(), strict=True):
-        largest[player] = max(shift, largest.get(player, 0.0))
-    top = sorted(largest.items(), key=lambda one: -one[1])[:MOST_NAMED]
+        largest[player] = max(shift, largest.get(player, 0.0), key=abs)
+    top = sorted(largest.items(), key=lambda one: -abs(one[1]))[:MOST_NAMED]
     return [{"name": names[player], "shift": shift} for player, shift in top]
 
 

@@ -20,6 +20,8 @@ from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._drift import drift_of
 from locuscore.watch._evidence.audit import drawn
 from locuscore.watch._ledger import Appended, Deployment, Labelled, Ledger, StaleEvidenceError
+from locuscore.watch._ledger.columns import texts
+from locuscore.watch._ledger.tables import LONGEST_ID
 from locuscore.watch._page import page_html
 from locuscore.watch._prices import write_prices
 from locuscore.watch._reference import reference_of
@@ -249,7 +251,7 @@ class Watch:
                 f"the table lacks the columns {missing} of this scorer; it has {sorted(scored)}."
             )
         n = len(scored[roles["bound"][0]])
-        names = made_ids(n) if ids is None else _as_texts(ids)
+        names = made_ids(n) if ids is None else texts(_as_texts(ids), ID, LONGEST_ID)
         flagged = np.zeros(n, dtype=bool)
         if "flag" in roles:
             flagged = np.asarray(scored[roles["flag"][0]], dtype=bool)

@@ -132,9 +132,12 @@ def tried_rule(claim: Claim, rows: Rows, settings: WatchSettings, secret: bytes)
     if not seen.any():
         return None
     accepted &= flagged_too | ~rows["flagged"]
-    was = _outcome(claim, rows, seen, ~rows["flagged"])
-    now = _outcome(claim, rows, seen, accepted)
-    return _rule_sentence(claim, starts, was, now)
+    lately = seen & (rows["time"] >= starts[-1] + WEEK - BACK)
+    found, last = (
+        [_outcome(claim, rows, part, which) for which in (accepted, ~rows["flagged"])]
+        for part in (seen, lately)
+    )
+    return _rule_sentence(claim, starts, found, last)
 
 
 def _same_chance(rows: Rows, settings: WatchSettings, secret: bytes) -> BoolArray:
@@ -192,8 +195,12 @@ def _outcome(claim: Claim, rows: Rows, seen: BoolArray, accepted: BoolArray) -> 
 
 
 def _rule_sentence(
-    claim: Claim, starts: Sequence[int], was: Outcome | None, now: Outcome | None
+    claim: Claim,
+    starts: Sequence[int],
+    found: Sequence[Outcome | None],
+    last: Sequence[Outcome | None],
 ) -> WhatIf | None:
+    now, was = found
     if was is None:
         return None
     is_early = len(starts) < LEAST_WEEKS
@@ -207,14 +214,14 @@ def _rule_sentence(
     what = {"accepted": "share of bad rows among the accepted", "mean loss": "mean loss"}.get(
         claim.kind, "share of rows that are accepted and bad"
     )
-    texts = [
-        f"{one.value:.4g}" if claim.kind == "mean loss" else f"{one.value:.1%}"
-        for one in (now, was)
-    ]
+    form = ".4g" if claim.kind == "mean loss" else ".1%"
     sentence = (
-        f"{begin}the {what} would have been {texts[0]} (with {now.share:.0%} of rows accepted) "
-        f"instead of {texts[1]} (with {was.share:.0%})."
+        f"{begin}the {what} would have been {now.value:{form}} (with {now.share:.0%} of rows "
+        f"accepted) instead of {was.value:{form}} (with {was.share:.0%})"
     )
+    if len(starts) > LEAST_WEEKS and last[0] is not None and last[1] is not None:
+        sentence += f"; lately {last[0].value:{form}} instead of {last[1].value:{form}}"
+    sentence += "."
     is_enough = bool(now.value <= (claim.promised or 0.0) + 2 * now.error)
     return WhatIf(sentence, None if is_early else is_enough)
 
@@ -246,12 +253,17 @@ def tried_bounds(
         starts.append(week.start)
     if not seen.any():
         return None
-    now, was = float(missed[seen].mean()), float((rows["loss"] > bound)[seen].mean())
+    above = rows["loss"] > bound
+    now, was = float(missed[seen].mean()), float(above[seen].mean())
+    lately = seen & (rows["time"] >= starts[-1] + WEEK - BACK)
     error = np.sqrt(now * (1 - now) / seen.sum())
     sentence = (
         f"With weekly recalibration since {_day(starts[0])}, on the labels of the four weeks "
-        f"before, {now:.1%} of losses would have been above their bound instead of {was:.1%}."
+        f"before, {now:.1%} of losses would have been above their bound instead of {was:.1%}"
     )
+    if len(starts) > LEAST_WEEKS:
+        sentence += f"; lately {missed[lately].mean():.1%} instead of {above[lately].mean():.1%}"
+    sentence += "."
     is_enough = bool(now <= (claim.promised or 0.0) + 2 * error)
     return WhatIf(sentence, None if len(starts) < LEAST_WEEKS else is_enough)
 

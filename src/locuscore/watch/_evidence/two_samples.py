@@ -65,12 +65,15 @@ def _ranked(
 
 
 def ks_distance(a: FloatArray, b: FloatArray) -> float:
-    """Largest difference of two distribution functions; a missing value is one of its own."""
+    """Largest difference of two distribution functions, positive where b is larger than a.
+
+    A missing value counts as larger than all others.
+    """
     a, b = (np.sort(np.where(np.isnan(x), np.inf, x)) for x in (a, b))
     at = np.concatenate([a, b])
     shares = [np.searchsorted(x, at, side="right") / len(x) for x in (a, b)]
-    of_missing = abs(float(np.isinf(a).mean() - np.isinf(b).mean()))
-    return max(float(np.abs(shares[0] - shares[1]).max()), of_missing)
+    difference = shares[0] - shares[1]
+    return float(difference[np.argmax(np.abs(difference))])
 
 
 def share_far(reference: FloatArray, recent: FloatArray) -> float | None:
