@@ -87,7 +87,10 @@ def failures(certify, risk, rng, n=200, repeats=REPEATS, **more):
 
 @pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
 def test_a_cascade_is_certified(risk, rng):
-    assert_binomial(failures(on_reference, risk, rng), REPEATS, DELTA, "greater")
+    count = failures(on_reference, risk, rng)
+    assert_binomial(count, REPEATS, DELTA, "greater")
+    if risk is RISKS["just_bad"]:  # the worst case: it fails almost as often as it may
+        assert count / REPEATS > 0.5 * DELTA
 
 
 @pytest.mark.parametrize("risk", ["just_bad", "waves_tied"])
@@ -105,11 +108,6 @@ def test_the_share_among_all_questions_is_certified(rng):
     assert_binomial(joint, REPEATS, DELTA, "greater")
     with pytest.raises(AssertionError):  # the other claim is not made, and does not hold
         assert_binomial(conditional, REPEATS, DELTA, "greater")
-
-
-def test_the_bound_is_nearly_attained(rng):
-    """At the worst case the certificate fails almost as often as it may."""
-    assert failures(on_reference, RISKS["just_bad"], rng) / REPEATS > 0.5 * DELTA
 
 
 def test_infinite_scores_break_nothing(rng):

@@ -465,3 +465,15 @@ def test_frames_and_sparse_rows_are_numbers_too(regression):
     assert_close(g.predict(sparse.csr_matrix(X)), expected)
     assert_close(g.predict(torch.as_tensor(X)), expected)
     assert g.predict(X[:0]).shape == (0, 1)
+
+
+def test_alpha_dropout_makes_no_samples():
+    """It sets values to a number other than zero, so the masks of a sample would not be its own."""
+    with raises(ValueError, "samples=3", "AlphaDropout"):
+        TorchPredictor(
+            nn.Sequential(nn.Linear(2, 4), nn.AlphaDropout(), nn.Linear(4, 1)), samples=3
+        )
+    net = nn.Sequential(nn.Linear(2, 4), nn.AlphaDropout(), nn.Dropout(), nn.Linear(4, 1))
+    _, spread = TorchPredictor(net, samples=3).mean_and_spread(np.ones((2, 2)))
+    assert (spread == spread[0]).all()
+    assert spread.min() > 0
