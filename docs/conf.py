@@ -129,6 +129,7 @@ CONTENTS = {
         "report",
         "production",
         "watch",
+        "watch_tutorial",
         "valuation",
         "coming_from",
     ],
