@@ -10,9 +10,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+pytest.importorskip("sqlalchemy")
+
 from benchmarks.watch import validity
 from benchmarks.watch.healthy import DELTA, RUN_LENGTH, SETTINGS, TWINS, run_length
 from helpers import assert_binomial
+
+pytestmark = pytest.mark.extra
 
 
 def alarms(streams, name, repeats, rows):

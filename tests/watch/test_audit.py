@@ -6,8 +6,12 @@ import itertools
 import numpy as np
 import pytest
 
+pytest.importorskip("sqlalchemy")
+
 from helpers import assert_binomial, assert_close, raises
 from locuscore.watch._evidence.audit import WeightedSums, drawn, draws, thinned
+
+pytestmark = pytest.mark.extra
 
 KEY = b"k" * 32
 IDS = [f"row {i}" for i in range(20_000)]

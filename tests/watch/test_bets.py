@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+pytest.importorskip("sqlalchemy")
+
 from helpers import assert_close, raises
 from locuscore.watch._evidence.alarm import ROWS, BetsAlarm
 from locuscore.watch._evidence.betting import LARGE, ODDS, MeanBets, cluster_values
 from locuscore.watch._evidence.detector import LUCK, Detector
 from locuscore.watch._evidence.intervals import RATES, mean_interval
 from locuscore.watch._evidence.martingale import RankBets
+
+pytestmark = pytest.mark.extra
 
 
 def weight(j):

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytest.importorskip("sqlalchemy")
+
 from helpers import assert_close, raises
 from locuscore import (
     Locus,
@@ -21,6 +23,8 @@ from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._evidence.alarm import BetsAlarm
 from locuscore.watch._evidence.urn import UrnAlarm
 from locuscore.watch._instruments import alarm_of, detector_of
+
+pytestmark = pytest.mark.extra
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,15 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import betabinom
 
+pytest.importorskip("sqlalchemy")
+
 from helpers import assert_close, raises
 from locuscore import conformal_rank
 from locuscore.watch._evidence.alarm import ROWS
 from locuscore.watch._evidence.starts import LIFETIME, active_starts, log_weight, recent_starts
 from locuscore.watch._evidence.urn import BLOCKS, ODDS, UrnAlarm
+
+pytestmark = pytest.mark.extra
 
 
 def slow_starts(block):
