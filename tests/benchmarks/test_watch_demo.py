@@ -15,14 +15,14 @@ def test_a_broken_rule_is_taken_down_and_certified_again(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     from benchmarks.watch.demo import TAU, Flights, Replay, draw
 
-    rng, days = np.random.default_rng(0), pd.date_range("2013-04-01", periods=18)
-    X = rng.uniform(size=(18 * 300, 2))
+    rng, days = np.random.default_rng(0), pd.date_range("2013-04-01", periods=14)
+    X = rng.uniform(size=(14 * 300, 2))
     y = 100 * X[:, 0] + 90 * X[:, 1] * rng.normal(size=len(X))
     data = Flights(X, y, np.repeat(days.to_numpy(), 300), np.full(len(X), 4))
-    fit = rng.uniform(size=(1_500, 2))
+    fit = rng.uniform(size=(1_000, 2))
     locus = Locus(
         lambda X: 100 * X[:, 0], engine=Forest(n_trees=10), signals="x", random_state=0
-    ).fit(fit, 100 * fit[:, 0] + 40 * fit[:, 1] * rng.normal(size=1_500))
+    ).fit(fit, 100 * fit[:, 0] + 40 * fit[:, 1] * rng.normal(size=1_000))
     scorer = Scorer(locus, locus.certify(TAU, 0.2, 0.05))
     year = Replay(data, scorer, tmp_path / "d.db").run(days)
     draw(year, tmp_path / "year.png")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.extra
 from locuscore.watch._drift import ScoreDrift  # noqa: E402
 from locuscore.watch._evidence.both_ways import BothWays  # noqa: E402
 
-DELTA, STREAMS, N2, N = 0.2, 300, 30, 300
+DELTA, STREAMS, N2, N = 0.2, 200, 30, 300
 
 
 def moved(reference, values):
@@ -60,5 +60,5 @@ def test_a_reference_taken_for_the_truth_is_caught(monkeypatch):
 
 def test_a_shift_is_seen():
     late = np.where(np.arange(N) < 150, 0.0, 1.0)
-    found = [moved(one, values + late) for one, values in streams(normal, seed=1, many=100)]
+    found = [moved(one, values + late) for one, values in streams(normal, seed=1, many=60)]
     assert np.mean(found) > 0.8

@@ -115,6 +115,15 @@ def test_the_rows_looked_at_are_fixed_beforehand_and_not_too_many():
     assert len(place.take(30_000, 7_000, SECRET)) == place.cursor == 7_000  # the rest comes later
     assert len(place.take(30_000, 50_000, SECRET)) == MOST_A_DAY - 7_000
     assert place.cursor == 30_000  # a first day with too many is not read on
+    place.enter(1)
+    assert place.step == 4
+    some = place.take(10**12, 50_000, SECRET)  # the work does not depend on how many there are
+    assert len(some) == MOST_A_DAY
+    assert place.cursor == 10**12
+    whole, parts = Place(0, sizes=[30_000]), Place(0, sizes=[30_000])
+    expected = whole.take(9_001, 50_000, SECRET)
+    found = [parts.take(9_001, 100, SECRET) for _ in range(30)]
+    assert np.array_equal(np.concatenate(found), expected)
 
 
 def test_without_a_reference_the_first_decisions_are_it(rng):
@@ -184,7 +193,7 @@ def test_rows_that_move_look_different_and_break_no_promise(scorer, tmp_path):
     assert calm["score"]["since"] is None
     assert calm["score"]["n"] == 1_050
     assert calm["sentence"].startswith("The score is like that of the calibration rows")
-    assert calm["p_value"] > 0.001
+    assert calm["auc"] < 0.62
     assert calm["outside"] < 0.05
     status = watch.status()
     drift = status.data["drift"]
@@ -221,5 +230,5 @@ def test_rows_in_clusters_are_not_tested_one_by_one(tmp_path):
     drift = watch.status().data["drift"]
     assert drift["score"] is None
     assert drift["p_value"] is None
-    assert drift["auc"] < 0.65
+    assert drift["auc"] < 0.7
     assert "clusters" in drift["sentence"]

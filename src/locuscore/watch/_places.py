@@ -42,12 +42,15 @@ class Place:
     def take(self, end: int, most: int, secret: bytes) -> IntArray:
         """Numbers to look at, of those up to `end` in this day; the cursor goes on."""
         room = MOST_A_DAY - self.today
-        found = picked(self.cursor, end, self.step, secret)
-        if len(found) > most and most < room:
+        limit = min(room, most)
+        # So many numbers have more than `limit` of those to look at.
+        reach = min(end, self.cursor + (limit + 2) * self.step)
+        found = picked(self.cursor, reach, self.step, secret)
+        if len(found) > limit and most < room:
             found = found[:most]
-            self.cursor = int(found[-1]) if len(found) else self.cursor
+            self.cursor = int(found[-1])
         else:  # the rest of a day that has too many is left out
-            found, self.cursor = found[:room], end
+            found, self.cursor = found[:limit], end
         self.today += len(found)
         return found
 
