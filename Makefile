@@ -77,9 +77,9 @@ watch-%: .venv/.dev
 costs-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.costs.$(subst -,_,$*) $(BENCH)
 
-watch-%: export PYTHONPATH := tests/support
-watch-%: .venv/.dev postgres
-	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
+# These start a server of PostgreSQL, as the tests do.
+watch-ledger-speed watch-big-ledger watch-service-latency: export PYTHONPATH := tests/support
+watch-ledger-speed watch-big-ledger watch-service-latency: postgres
 
 # These measure a machine as it is used, on all cores.
 costs-speed costs-cli-score costs-service: TEST_THREADS :=
