@@ -31,7 +31,11 @@ NAMES = [
     "superconductivity",
 ]
 SCALES = ("identity", "sqrt", "log")
-ENGINES = ("BART", "Flow", "VariationalGP")
+TITLES = {
+    "BART": "## Scale of BART",
+    "Flow": "## Scale of Flow",
+    "VariationalGP": "## Scale of VariationalGP",
+}
 MOST_ROWS = 1_500
 
 
@@ -51,7 +55,7 @@ def write(engine: str) -> None:
     """Compare the scales of one engine, and write its section."""
     columns = [f"{scale}, {what}" for scale in SCALES[1:] for what in ("CRPS", "pinball")]
     lines = [
-        f"## Scale of {engine}",
+        TITLES[engine],
         "",
         f"Made by `make choices-transform BENCH={engine}`. Two-fold cross-validation inside D1 (at "
         f"most {MOST_ROWS:,} rows) with x alone; CRPS of the law and pinball loss of the "
@@ -72,5 +76,5 @@ def write(engine: str) -> None:
 
 
 if __name__ == "__main__":
-    for asked in sys.argv[1:] or ENGINES:
+    for asked in sys.argv[1:] or TITLES:
         write(asked)
