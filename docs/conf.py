@@ -129,6 +129,7 @@ CONTENTS = {
         "report",
         "production",
         "watch",
+        "watch_shells",
         "valuation",
         "coming_from",
     ],
