@@ -130,6 +130,7 @@ CONTENTS = {
         "production",
         "watch",
         "watch_tutorial",
+        "watch_shells",
         "valuation",
         "coming_from",
     ],

@@ -154,7 +154,8 @@ def parse_command(arguments):
     context.resilient_parsing = False  # so that unknown options are errors
     given, left, _ = command.make_parser(context).parse_args(args=list(arguments))
     assert not left, f"not understood: {left}"
-    missing = [part.name for part in command.params if part.required and not given.get(part.name)]
+    needed = [part for part in command.params if part.required and not part.envvar]
+    missing = [part.name for part in needed if not given.get(part.name)]
     assert not missing, f"missing: {missing}"
 
 
