@@ -10,7 +10,7 @@ from locuscore._laws.calibration import conformal_rank
 from locuscore.watch._evidence.alarm import BetsAlarm
 from locuscore.watch._evidence.betting import MeanBets
 from locuscore.watch._evidence.evidence import Evidence
-from locuscore.watch._evidence.martingale import RankBets
+from locuscore.watch._evidence.ranks import RankAlarm
 from locuscore.watch._evidence.urn import UrnAlarm
 
 ALPHAS = (0.1, 0.5)  # of the bounds of a scorer
@@ -59,7 +59,7 @@ def ranks(streams: Streams, i: int) -> np.ndarray:
     assert streams.tails is not None
     bins = np.searchsorted(np.sort(streams.reference[i]), streams.tails[i])
     counts = [1] * streams.setting.n2 + [0]
-    return evidence_path(BetsAlarm(RankBets(counts), DELTA), bins)
+    return evidence_path(RankAlarm(counts, (), DELTA), bins)
 
 
 def binned_ranks(streams: Streams, i: int) -> np.ndarray:
@@ -71,7 +71,7 @@ def binned_ranks(streams: Streams, i: int) -> np.ndarray:
     levels = -np.sort(-streams.reference[i])[np.array(ks) - 1]
     bins = (streams.tails[i] >= levels[:, None]).sum(axis=0)
     counts = np.diff([0, *(n - k for k in ks), n])
-    return evidence_path(BetsAlarm(RankBets(counts.tolist(), ALPHAS), DELTA), bins)
+    return evidence_path(RankAlarm(counts.tolist(), ALPHAS, DELTA), bins)
 
 
 def whole_watch(streams: Streams, i: int) -> np.ndarray:
@@ -86,8 +86,7 @@ def shared(_: Setting) -> float:
 
 OURS = {
     "ours, coverage": Method(each(urn()), ville),
-    "ours, ranks": Method(each(ranks), ville, share=0.3),
-    "ours, ranks in bins": Method(each(binned_ranks), ville, share=0.3),
-    "ours, whole watch": Method(each(whole_watch), shared, share=0.3),
+    "ours, ranks": Method(each(ranks), ville, share=0.2),
+    "ours, whole watch": Method(each(whole_watch), shared, share=0.2),
     "ours, certificate": Method(each(certificate), ville, ("accepted",)),
 }
