@@ -20,6 +20,7 @@ from locuscore.watch._evidence.audit import drawn, thinned
 from locuscore.watch._evidence.betting import MeanBets, cluster_values
 from locuscore.watch._evidence.detector import Detector
 from locuscore.watch._evidence.martingale import RankBets
+from locuscore.watch._evidence.ranks import RankAlarm
 from locuscore.watch._evidence.urn import UrnAlarm
 from locuscore.watch._instruments import alarm_of
 
@@ -119,7 +120,7 @@ def exchangeable(rng: np.random.Generator, n: int) -> bool:
     tails, new = rng.random(N2), rng.random(n)
     border = MarginalCalibration(np.sort(tails)).level(np.array([ALPHA]))
     bins, counts = ranks_of(tails, new, border)
-    return ever(BetsAlarm(RankBets(counts, (ALPHA,)), DELTA), bins)
+    return ever(RankAlarm(counts, (ALPHA,), DELTA), bins)
 
 
 def exchangeable_with_ties(rng: np.random.Generator, n: int) -> bool:
@@ -127,7 +128,7 @@ def exchangeable_with_ties(rng: np.random.Generator, n: int) -> bool:
     tails, new = (np.round(50 * rng.random(size)) / 50 for size in (N2, n))
     bins, counts = ranks_of(tails, new, np.unique(tails)[1:])
     labelled = rng.random(n) < np.where(new < 0.3, 0.7, 0.95)
-    return ever(BetsAlarm(RankBets(counts), DELTA), bins, labelled)
+    return ever(RankAlarm(counts, (), DELTA), bins, labelled)
 
 
 def all_claims(rng: np.random.Generator, n: int) -> bool:
@@ -188,7 +189,9 @@ def increasing_bet(rng: np.random.Generator, n: int) -> bool:
     """Bets that increase in p, where tails tie."""
     tails, new = (np.round(20 * rng.random(size)) / 20 for size in (N2, n))
     bins, counts = ranks_of(tails, new, np.unique(tails)[1:])
-    return ever(BetsAlarm(Increasing(counts), DELTA), bins)
+    alarm = RankAlarm(counts, (), DELTA)
+    alarm.ranks = Increasing(counts)
+    return ever(alarm, bins)
 
 
 def clusters_as_rows(rng: np.random.Generator, n: int) -> bool:

@@ -20,7 +20,7 @@ from locuscore import (
 from locuscore.calibration import ByGroup, CrossFit, OutOfBag
 from locuscore.engines import Forest
 from locuscore.watch._claims import Claim, claims_of, group_text
-from locuscore.watch._evidence.alarm import BetsAlarm
+from locuscore.watch._evidence.ranks import RankAlarm
 from locuscore.watch._evidence.urn import UrnAlarm
 from locuscore.watch._instruments import alarm_of, detector_of
 
@@ -86,7 +86,7 @@ def test_bounds_and_a_joint_share_have_the_urn_of_calibration(locus):
     assert exchangeable.alphas == (0.05, 0.2)
     assert exchangeable.counts == (urns[1][0] - 1, urns[0][0] - urns[1][0], n + 1 - urns[0][0])
     assert isinstance(alarm_of(joint, 0.1), UrnAlarm)
-    assert isinstance(alarm_of(exchangeable, 0.1), BetsAlarm)
+    assert isinstance(alarm_of(exchangeable, 0.1), RankAlarm)
 
 
 def test_values_are_what_the_claims_are_about(locus):

@@ -5,10 +5,11 @@ from locuscore.watch._evidence.alarm import Bets, BetsAlarm
 from locuscore.watch._evidence.betting import MeanBets
 from locuscore.watch._evidence.detector import Detector
 from locuscore.watch._evidence.martingale import RankBets
+from locuscore.watch._evidence.ranks import RankAlarm
 from locuscore.watch._evidence.urn import UrnAlarm
 
 
-def alarm_of(claim: Claim, delta: float) -> UrnAlarm | BetsAlarm:
+def alarm_of(claim: Claim, delta: float) -> UrnAlarm | BetsAlarm | RankAlarm:
     """The alarm of a claim that is tested; `delta` is that of the whole watch.
 
     Its rows are those that `Claim.values` gives, one by one; for the unit "cluster" one value of
@@ -16,6 +17,8 @@ def alarm_of(claim: Claim, delta: float) -> UrnAlarm | BetsAlarm:
     """
     if claim.urn is not None and claim.is_tested:
         return UrnAlarm(*claim.urn, delta * claim.share)
+    if claim.kind == "exchangeable" and claim.is_tested:
+        return RankAlarm(claim.counts, claim.alphas, delta * claim.share)
     return BetsAlarm(_bets_of(claim), delta * claim.share)
 
 
