@@ -14,6 +14,7 @@ from locuscore.watch._ledger.tables import LONGEST_ID, LONGEST_NAME
 
 DAY = 86_400_000_000  # microseconds
 LATEST = 2**53  # microseconds: the year 2255
+LARGEST_LOSS = 1e100  # sums of squares stay finite
 Columns = dict[str, NDArray[Any]]
 
 OPTIONAL_FLOATS = ("score", "probability", "chance")
@@ -116,10 +117,12 @@ def floats(values: Any, n: int, name: str) -> list[float | None]:
 
 
 def finite(values: Any, n: int, name: str) -> list[float | None]:
-    """Return numbers that are finite or missing."""
+    """Return numbers that are finite, so that their sums are too, or missing."""
     found = floats(values, n, name)
     if any(value is not None and math.isinf(value) for value in found):
         raise ValueError(f"{name} must be finite; got an infinite value.")
+    if any(value is not None and abs(value) > LARGEST_LOSS for value in found):
+        raise ValueError(f"{name} must be at most {LARGEST_LOSS:g} in size; got a larger value.")
     return found
 
 

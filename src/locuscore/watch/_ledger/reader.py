@@ -114,10 +114,15 @@ class LedgerReader:
         with self._database.reading() as connection:
             return read.totals(connection, self._known(digest).number)
 
-    def unpriced(self, digest: str, limit: int = 10_000) -> Columns:
-        """Labels with y alone, beside what was predicted: number, id, y, prediction."""
+    def unpriced(
+        self, digest: str, limit: int = 10_000, *, after: tuple[int, int] = (0, 0)
+    ) -> Columns:
+        """Labels with y alone, beside what was predicted: seq, number, id, y, prediction.
+
+        `after` is the seq and the number of the last one that was read.
+        """
         with self._database.reading() as connection:
-            return read.unpriced(connection, self._known(digest).number, limit)
+            return read.unpriced(connection, self._known(digest).number, limit, after)
 
     def waiting_labels(self) -> int:
         """How many labels wait for their decision."""
