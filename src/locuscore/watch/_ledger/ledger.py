@@ -169,6 +169,11 @@ class Ledger(LedgerReader):
         Sums, evidence and events stay. Rows that the evidence has not seen stay unless
         `untested_too`. Decisions from before that time are not taken any more.
         """
+        if before > self.now():
+            raise ValueError(
+                "the time before which all is forgotten lies in the future; decisions made until "
+                "then would not be kept. Give the present or a time before it."
+            )
         gone = 0
         for part in retention.portions(self._database, before, untested_too):
             with self._turn() as turn:
