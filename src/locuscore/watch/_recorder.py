@@ -220,6 +220,13 @@ class Recorder:
 
     def _send(self, records: Sequence[Record]) -> None:
         """Hand records to the ledger, those with the same columns at once."""
+        try:
+            self._send_all(records)
+        except (AttributeError, KeyError, TypeError) as error:
+            # It would fail again and again, and hold up all that comes after it.
+            raise ValueError(f"the record cannot be read: {error!r}") from None
+
+    def _send_all(self, records: Sequence[Record]) -> None:
         for (digest, names), part in itertools.groupby(records, key=_sort_of):
             if digest in self._refused:
                 raise ValueError(f"the ledger has other settings for the deployment {digest}.")

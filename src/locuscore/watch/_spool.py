@@ -85,7 +85,8 @@ class Spool:
         self._broken: str | None = None  # why the last sync failed
         self._sealed = self._found()
         self._next = 1 + max((int(path.stem) for path in self._sealed), default=0)
-        self._bytes = sum(path.stat().st_size for path in self._sealed)
+        self._sizes = {path: path.stat().st_size for path in self._sealed}
+        self._bytes = sum(self._sizes.values())
         self._begun = {path: path.stat().st_mtime for path in self._sealed}
         self._threads = [
             threading.Thread(target=self._repeat, args=job, daemon=True, name="locuscore-spool")
@@ -132,13 +133,18 @@ class Spool:
             self._sync()
             while self._sealed:
                 path = self._sealed[0]
-                self._send_segment(path)
-                size = path.stat().st_size
-                path.unlink()
+                try:
+                    self._send_segment(path)
+                    path.unlink()
+                except FileNotFoundError:
+                    if not self.folder.is_dir():  # it may come back, with all that is in it
+                        raise
+                    self.damaged += 1
+                    LOG.error("%s was removed, and what was in it is lost", path)
                 with self._guard:
                     self._sealed.pop(0)
                     self._begun.pop(path, None)
-                    self._bytes -= size
+                    self._bytes -= self._sizes.pop(path)
             self.trouble = None
 
     def close(self, *, drain: bool = True) -> None:
@@ -192,6 +198,7 @@ class Spool:
         self._unsynced.append(self._file)
         self._file, self._dirty = None, False
         self._sealed.append(self._path)
+        self._sizes[self._path] = self._size
 
     def _sync(self) -> None:
         """Bring all that was written to disk, outside of the lock: writers do not wait for it."""
@@ -232,12 +239,15 @@ class Spool:
     def _send_segment(self, path: Path) -> None:
         raw = path.read_bytes()
         found, end, gaps = records_in(raw)
-        records = [json.loads(payload) for payload in found]
-        if gaps or end < len(raw):
+        read = [_record(payload) for payload in found]
+        records = [record for record in read if record is not None]
+        damaged = gaps + (end < len(raw)) + len(read) - len(records)
+        if damaged:
             copy = path.with_suffix(".damaged")
             if not copy.exists():
-                copy.write_bytes(raw)
-                self.damaged += gaps + (end < len(raw))
+                with open(copy, "wb", opener=_private) as file:
+                    file.write(raw)
+                self.damaged += damaged
                 LOG.error("some records of %s are damaged; it is kept as %s", path, copy.name)
         if not records:
             return
@@ -253,8 +263,9 @@ class Spool:
             except ValueError as error:
                 self.refused += 1
                 LOG.error("the ledger refuses a record for good: %s", error)
-                with (self.folder / "refused").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"why": str(error), "record": record}) + "\n")
+                line = json.dumps({"why": str(error), "record": record})
+                with open(self.folder / "refused", "a", encoding="utf-8", opener=_private) as file:
+                    file.write(f"{line}\n")
 
     def _repeat(self, job: Callable[[], None], seconds: float) -> None:
         while not self._stop.wait(seconds):
@@ -262,7 +273,7 @@ class Spool:
 
     def _found(self) -> list[Path]:
         """Segments that an earlier process left, the last one without its torn end."""
-        paths = sorted(self.folder.glob("[0-9]*.spool"))
+        paths = sorted(p for p in self.folder.glob("[0-9]*.spool") if p.stem.isdecimal())
         for path in paths[-1:]:
             raw = path.read_bytes()
             _, end, _ = records_in(raw)
@@ -292,9 +303,24 @@ def _record_at(raw: bytes, at: int) -> bytes | None:
     if len(raw) - at < HEADER.size:
         return None
     mark, length, checksum = HEADER.unpack_from(raw, at)
+    if mark != MARK or length > len(raw) - at - HEADER.size:
+        return None
     payload = raw[at + HEADER.size : at + HEADER.size + length]
-    whole = mark == MARK and len(payload) == length and zlib.crc32(payload) == checksum
-    return payload if whole else None
+    return payload if zlib.crc32(payload) == checksum else None
+
+
+def _record(payload: bytes) -> dict[str, Any] | None:
+    """What was appended; None for what no spool has written, whatever its checksum says."""
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that others may not read; it has what a segment has."""
+    return os.open(path, flags, 0o600)
 
 
 def _locked(folder: Path) -> int:
