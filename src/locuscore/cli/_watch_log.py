@@ -14,7 +14,7 @@ from locuscore.cli._option_values import ArchiveOptions, missing_columns
 from locuscore.cli._options import option
 from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
 from locuscore.cli._terminal import Terminal, print_plain
-from locuscore.cli._watch_options import Scored, Store, WatchOptions, check_ledger
+from locuscore.cli._watch_options import Scored, Store, WatchOptions, check_ledger, opened_for
 
 Id = Annotated[str, option("--id", "COLUMN", "Column of ids; an id is one decision.")]
 TimeOfRow = Annotated[
@@ -110,7 +110,7 @@ def label(
     rows = open_table(data, types | ({} if time is None else {time: None}))
     columns = [id_column, value, *([] if time is None else [time])]
     missing_columns(data, columns, rows.names)
-    watch = Watch(store) if used is None else Watch.open(store, used)
+    watch = Watch(store) if used is None else opened_for(store, used)
     new = known = without = 0
     for table in _tables(terminal, rows, list(dict.fromkeys(columns))):
         there = table.filter(_is_there(table.column(value)))

@@ -4,12 +4,16 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from locuscore import Scorer
 from locuscore.cli._option_values import check_file
 from locuscore.cli._options import option
+
+if TYPE_CHECKING:
+    from locuscore.watch import Watch
 
 STORE = "LOCUSCORE_STORE"
 WATCH = "The watch"
@@ -90,7 +94,10 @@ def chosen_age(text: str) -> timedelta:
             f"expected a number and a unit, such as 7d, 12h, 30m or 0s; got {text!r}.",
             param_hint="--age",
         )
-    return timedelta(**{UNITS[found[2]]: float(found[1])})
+    try:
+        return timedelta(**{UNITS[found[2]]: float(found[1])})
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is too long a time.", param_hint="--age") from None
 
 
 def chosen_time(text: str) -> datetime:
@@ -111,7 +118,28 @@ def chosen_time(text: str) -> datetime:
 
 def check_ledger(store: str) -> None:
     """Raise if a ledger in a file is not there: opening it would make an empty one."""
+    if re.match(r"\w*:?/*postgres|.*password=", store, re.IGNORECASE):
+        return  # opening it says what is wrong without telling the password
     if "://" not in store:
         check_file(Path(store))
     elif store.startswith(SQLITE):
         check_file(Path(store.removeprefix(SQLITE).partition("?")[0]))
+
+
+def opened_for(store: str, scorer: Scorer) -> "Watch":
+    """Open a ledger that has decisions of a scorer.
+
+    Another one would become the latest deployment, and nobody would be told the alarm of the one
+    that decides.
+    """
+    from locuscore.watch import Watch  # noqa: PLC0415 - needs an extra
+
+    watch = Watch(store)
+    known = [one.deployment.digest for one in watch.ledger.deployments]
+    watch.close()
+    if scorer.digest not in known:
+        raise ValueError(
+            f"the ledger has no deployment {scorer.digest}; the archive is not one that decided. "
+            f"It knows {', '.join(known[-3:])}; watch log makes another one known."
+        )
+    return Watch.open(store, scorer)

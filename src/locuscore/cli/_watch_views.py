@@ -10,7 +10,7 @@ from locuscore.cli._option_values import ArchiveOptions, check_output
 from locuscore.cli._options import argument, option, switch
 from locuscore.cli._terminal import Terminal, print_plain
 from locuscore.cli._watch_log import ScorerToo
-from locuscore.cli._watch_options import Store, check_ledger, chosen_time
+from locuscore.cli._watch_options import Store, check_ledger, chosen_time, opened_for
 
 if TYPE_CHECKING:
     from locuscore.watch import Watch
@@ -86,4 +86,4 @@ def _opened(
     check_ledger(store)
     if scorer is None or reading is None:
         return Watch(store)
-    return Watch.open(store, reading.load(scorer, given=("groups", "weights")))
+    return opened_for(store, reading.load(scorer, given=("groups", "weights")))
