@@ -188,6 +188,9 @@ class Watching:
         future = self._threads.submit(work)
         try:
             return await self._told(future)
+        except BaseException:
+            future.cancel()  # nobody waits for it any more; its place is given to another
+            raise
         finally:
             self._waiting -= 1
 
