@@ -10,6 +10,7 @@ from locuscore.watch._claims import Claim
 from locuscore.watch._clusters import OpenCluster, runs
 from locuscore.watch._evidence.audit import thinned
 from locuscore.watch._instruments import alarm_of, detector_of
+from locuscore.watch._ledger.columns import LATEST
 from locuscore.watch._settings import WatchSettings
 
 Columns = Mapping[str, np.ndarray]
@@ -120,4 +121,8 @@ class ClaimTest:
         self.call_times = list(state["call_times"])
         self.days = [[np.nan if one is None else one for one in day] for day in state["days"]]
         self.cluster = OpenCluster.of(state["cluster"])
+        times = [*self.call_times, *(day[0] * US_PER_DAY for day in self.days)]
+        times += [] if self.alarm_time is None else [self.alarm_time]
+        if not all(0 <= time < LATEST for time in times) or {*map(len, self.days)} - {7}:
+            raise ValueError("the state of a test must have days of 7 numbers, from 1970 to 2255.")
         return self

@@ -19,7 +19,14 @@ from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._drift import drift_of
 from locuscore.watch._evidence.audit import drawn
-from locuscore.watch._ledger import Appended, Deployment, Labelled, Ledger, StaleEvidenceError
+from locuscore.watch._ledger import (
+    Appended,
+    Deployment,
+    Labelled,
+    Ledger,
+    LedgerError,
+    StaleEvidenceError,
+)
 from locuscore.watch._ledger.columns import texts
 from locuscore.watch._ledger.tables import LONGEST_ID
 from locuscore.watch._page import page_html
@@ -370,7 +377,13 @@ class Watch:
             if claim.is_tested:
                 tests[claim.name] = ClaimTest(claim, self.settings, self.ledger.secret)
                 if claim.name in states:
-                    tests[claim.name].restore(states[claim.name])
+                    try:
+                        tests[claim.name].restore(states[claim.name])
+                    except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
+                        raise LedgerError(
+                            f"the ledger is damaged: its evidence of {claim.name!r} is not what a "
+                            "watch has saved; restore it from a backup."
+                        ) from None
         return tests
 
     def _see(

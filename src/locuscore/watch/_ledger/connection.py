@@ -1,5 +1,6 @@
 """Opens the database, and says what went wrong there without telling the password."""
 
+import json
 import os
 import re
 import sqlite3
@@ -26,6 +27,8 @@ CONNECT_SECONDS = 10
 SHORTEST_HIDDEN = 4  # a shorter password could be part of any word
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 WRITES = "locuscore_writes"
+# As the name of a file: a mistyped URL, whose password would be told with the name.
+LIKE_A_URL = re.compile(r"postgres\w*(\+\w+)?:|.*\bpassword=", re.IGNORECASE)
 
 
 class LedgerError(RuntimeError):
@@ -38,6 +41,16 @@ class LedgerDownError(LedgerError):
 
 class LedgerRefusedError(LedgerError, ValueError):
     """The database will never take these values."""
+
+
+def kept_json(text: str, what: str) -> Any:
+    """Read JSON that the ledger wrote itself; one sentence if somebody changed it."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        raise LedgerError(
+            f"the ledger is damaged: its {what} cannot be read as JSON; restore it from a backup."
+        ) from None
 
 
 class Database:
@@ -103,6 +116,8 @@ class Database:
             event.listen(engine, "connect", lambda *_: self._note_file())
             event.listen(engine, "checkout", lambda *_: self._check_file())
             event.listen(engine, "begin", _begin_sqlite)
+        else:
+            event.listen(engine, "connect", _prepare_postgres)
         return engine
 
     def _note_file(self) -> None:
@@ -152,6 +167,8 @@ def _checked(url: str) -> URL:
     try:
         found = make_url(url)
         backend = found.get_backend_name()
+        if "@" in (found.host or "") or LIKE_A_URL.match(found.database or ""):
+            raise ValueError
     except Exception:  # whatever it is, its text may have part of the password
         raise LedgerError(
             "the URL of the ledger cannot be read; expected sqlite:///decisions.db or "
@@ -188,6 +205,13 @@ def _prepare_sqlite(connection, _record) -> None:  # type: ignore[no-untyped-def
     connection.isolation_level = None  # transactions begin below, not by the driver's guess
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "cache_size=-65536"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgres(connection, _record) -> None:  # type: ignore[no-untyped-def]
+    # Otherwise a lock that somebody keeps would hold up everything, the end of a service too.
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+    connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:

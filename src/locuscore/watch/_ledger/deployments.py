@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from locuscore.watch._ledger.connection import LedgerError
+from locuscore.watch._ledger.connection import LedgerError, kept_json
 from locuscore.watch._ledger.tables import DEPLOYMENTS, LONGEST_NAME
 
 
@@ -78,13 +78,19 @@ def all_deployed(connection: Connection) -> list[Deployed]:
     texts = [table.alphas, table.claims, table.settings, table.card]
     rows = connection.execute(select(*wanted, *texts).order_by(table.number))
     return [
-        Deployed(number, Deployment(digest, *_ordered(tau, map(json.loads, parts))), since)
+        Deployed(number, Deployment(digest, *_ordered(tau, parts)), since)
         for number, since, digest, tau, *parts in rows
     ]
 
 
-def _ordered(tau: float | None, parts: Any) -> tuple[Any, ...]:
-    alphas, claims, settings, card = parts
+def _ordered(tau: float | None, parts: Sequence[str]) -> tuple[Any, ...]:
+    found = [kept_json(part, "table of deployments") for part in parts]
+    if [type(one) for one in found] != [list, list, dict, dict]:
+        raise LedgerError(
+            "the ledger is damaged: its table of deployments has values of other types; restore "
+            "it from a backup."
+        )
+    alphas, claims, settings, card = found
     return tuple(alphas), tau, tuple(claims), settings, card
 
 

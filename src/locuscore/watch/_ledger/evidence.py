@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from locuscore.watch._ledger.connection import LedgerError
+from locuscore.watch._ledger.connection import LedgerError, kept_json
 from locuscore.watch._ledger.tables import DEPLOYMENTS, EVIDENCE
 
 
@@ -31,7 +31,10 @@ def load(connection: Connection, number: int) -> SavedEvidence:
     query = select(table.cursor, table.evidence_version).where(table.number == number)
     cursor, version = connection.execute(query).one()
     kept = select(EVIDENCE.c.claim, EVIDENCE.c.state).where(EVIDENCE.c.deployment == number)
-    states = {claim: json.loads(state) for claim, state in connection.execute(kept)}
+    states = {
+        claim: kept_json(state, f"evidence of {claim!r}")
+        for claim, state in connection.execute(kept)
+    }
     return SavedEvidence(states, cursor, version)
 
 

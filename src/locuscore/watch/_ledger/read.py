@@ -1,12 +1,12 @@
 """Reads rows in pages and sums by day; nothing here reads the whole ledger."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, tuple_
 
 from locuscore.watch._ledger.columns import Columns, arrays
+from locuscore.watch._ledger.connection import kept_json
 from locuscore.watch._ledger.tables import DAILY, DECISIONS, DEPLOYMENTS, EVENTS, LABELS, LEDGER
 
 D, L = DECISIONS.c, LABELS.c
@@ -90,13 +90,14 @@ def totals(connection: Connection, number: int) -> Columns:
     return arrays(found, names, None)
 
 
-def unpriced(connection: Connection, number: int, limit: int) -> Columns:
+def unpriced(connection: Connection, number: int, limit: int, after: tuple[int, int]) -> Columns:
     """Labels with y alone, beside what was predicted: their losses are to be worked out."""
-    names = ("number", "id", "y", "prediction")
+    names = ("seq", "number", "id", "y", "prediction")
     query = (
-        select(L.number, L.id, L.y, D.prediction)
+        select(L.seq, L.number, L.id, L.y, D.prediction)
         .join_from(LABELS, DECISIONS, D.seq == L.seq)
         .where(L.loss.is_(None), D.deployment == number)
+        .where(tuple_(L.seq, L.number) > after)
         .order_by(L.seq, L.number)  # by the index of labels without a loss
         .limit(limit)
     )
@@ -121,4 +122,6 @@ def events(connection: Connection, number: int | None) -> list[dict[str, Any]]:
     if number is not None:
         query = query.where(table.deployment.is_(None) | (table.deployment == number))
     found = connection.execute(query.order_by(table.number))
-    return [dict(row._mapping) | {"detail": json.loads(row.detail)} for row in found]
+    return [
+        dict(row._mapping) | {"detail": kept_json(row.detail, "table of events")} for row in found
+    ]
