@@ -22,8 +22,9 @@ class ClaimTest:
     """Alarm, detector and their course over time, for a claim that is tested.
 
     `see` takes rows in the order of the ledger, each once. `days` has one entry for each day of
-    decisions, rows from before the latest one counting there: the day since 1970; units, labelled ones and the sum of their values so far; the ends
-    of the anytime interval; and the logarithm of the evidence.
+    decisions: the day since 1970; units, labelled ones and the sum of their values so far; the ends
+    of the anytime interval; and the logarithm of the evidence. Rows of an earlier day than the
+    latest one count for the latest.
     """
 
     def __init__(self, claim: Claim, settings: WatchSettings, secret: bytes) -> None:
