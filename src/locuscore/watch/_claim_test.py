@@ -24,7 +24,8 @@ class ClaimTest:
 
     `see` takes rows in the order of the ledger, each once. `days` has one entry for each day of
     decisions: the day since 1970; units, labelled ones and the sum of their values so far; the ends
-    of the anytime interval; and the logarithm of the evidence.
+    of the anytime interval; and the logarithm of the evidence. Rows of an earlier day than the
+    latest one count for the latest.
     """
 
     def __init__(self, claim: Claim, settings: WatchSettings, secret: bytes) -> None:
@@ -56,8 +57,13 @@ class ClaimTest:
             times = np.array([time for *_, time in taken], dtype=np.int64)
         else:
             values, known, times = values[used], known[used], times[used]
-        for start, stop in runs(times // US_PER_DAY):
+        for start, stop in runs(self._days_reached(times)):
             self._test(values[start:stop], known[start:stop], times[start:stop])
+
+    def _days_reached(self, times: IntArray) -> IntArray:
+        """The latest day so far at each row, so rows out of order begin no day twice."""
+        reached = np.maximum.accumulate(times // US_PER_DAY)
+        return np.asarray(np.maximum(reached, int(self.days[-1][0])) if self.days else reached)
 
     def _used(self, rows: Columns) -> BoolArray:
         """Drawn rows that the claim is about, thinned so that all had the same chance."""
@@ -92,7 +98,7 @@ class ClaimTest:
         called = [int(times[at - before - 1]) for at in self.detector.called_at if at > before]
         if self.detector.calls > n_calls:
             self.call_times = [*self.call_times, *called][-MOST_CALLS:]
-        self._note_day(int(times[-1]) // US_PER_DAY)
+        self._note_day(int(self._days_reached(times)[-1]))
 
     def _note_day(self, day: int) -> None:
         ends = self.alarm.interval(self.alarm.delta) or (np.nan, np.nan)

@@ -54,7 +54,12 @@ class Sums:
         return counts | {"awaited": counts["drawn"] - counts["labelled"]}
 
     def estimate(self, claim: Claim) -> float | None:
-        """What a claim bounds, estimated from all labels known now; None without any."""
+        """What a claim bounds, estimated from all labels known now; None without any.
+
+        None also if it is about all rows and the labels of flagged ones are no random sample.
+        """
+        if claim.labels == "all" and self.settings.audit_flagged is None:
+            return None
         cells = self.columns
         groups = [name or None for name in cells["group_name"].tolist()]
         mine = claim.holds_group(groups) & self._is_asked

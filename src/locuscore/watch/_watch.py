@@ -266,6 +266,11 @@ class Watch:
         chance = np.where(flagged, self.settings.chance_flagged, self.settings.audit)
         if len(names) != n:
             raise ValueError(f"there are {len(names)} ids for {n} rows; give one for each.")
+        if groups is None and any(claim.group is not None for claim in self.claims):
+            # Without them they would be tested as rows of other groups.
+            raise ValueError(
+                "this scorer makes promises for groups; pass groups, one for each row."
+            )
         return {
             "id": names,
             "time": None if times is None else _times(times),

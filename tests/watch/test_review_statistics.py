@@ -1,0 +1,82 @@
+"""What a watch says of rows that are out of order, without groups, or labelled by choice."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engines_for_tests import quick
+from helpers import raises
+from locuscore import Scorer
+from locuscore.calibration import ByGroup
+
+pytest.importorskip("sqlalchemy")
+pytestmark = pytest.mark.extra
+
+from locuscore.watch import Watch  # noqa: E402
+from locuscore.watch._claim_test import ClaimTest  # noqa: E402
+from locuscore.watch._claims import Claim  # noqa: E402
+from locuscore.watch._estimates import Sums  # noqa: E402
+from locuscore.watch._settings import WatchSettings  # noqa: E402
+
+DAY = 86_400_000_000
+COVERAGE = Claim(name="c", kind="coverage", promised=0.1, alpha=0.1, share=1.0, urn=(10, 90))
+
+
+def columns(times, losses):
+    n = len(times)
+    return {
+        "id": np.array([str(i) for i in range(n)], dtype=object),
+        "time": np.asarray(times),
+        "flagged": np.zeros(n, dtype=bool),
+        "drawn": np.ones(n, dtype=bool),
+        "chance": np.ones(n),
+        "group_name": np.array([None] * n, dtype=object),
+        "loss": losses,
+        "bounds": np.full((n, 1), 0.9),
+    }
+
+
+def test_decisions_out_of_time_order_make_one_entry_of_each_day():
+    rng = np.random.default_rng(0)
+    times, losses = rng.integers(0, 5 * DAY, size=300), rng.uniform(size=300)
+    test = ClaimTest(COVERAGE, WatchSettings(), b"k" * 32)
+    for part in (slice(0, 100), slice(100, 300)):  # the course goes on in a later status
+        test.see(columns(times[part], losses[part]), (0.1,))
+    days = [day[0] for day in test.days]
+    assert days == sorted(set(days))
+    assert test.days[-1][1] == 300
+    in_order = ClaimTest(COVERAGE, WatchSettings(), b"k" * 32)
+    in_order.see(columns(np.arange(300), losses), (0.1,))
+    assert test.alarm.log_value == pytest.approx(in_order.alarm.log_value, rel=1e-12)
+
+
+def sums_of(settings):
+    """Accepted rows are never missed and flagged ones always; all of them have a label."""
+    cells = [(accepted, m) for accepted in (True, False) for m in ("rows", "labelled", "miss 0.1")]
+    total = np.array([100.0 * (m != "miss 0.1" or not accepted) for accepted, m in cells])
+    found = {
+        "accepted": np.array([accepted for accepted, _ in cells]),
+        "measure": np.array([measure for _, measure in cells]),
+        "drawn": np.ones(len(cells), dtype=bool),
+        "group_name": np.array([""] * len(cells), dtype=object),
+        "total": total,
+        "weighted": 2.0 * total,
+    }
+    return Sums(found, settings)
+
+
+def test_nothing_is_estimated_of_all_rows_from_labels_of_accepted_ones():
+    assert sums_of(WatchSettings(audit=0.5, audit_flagged=0.5)).estimate(COVERAGE) == 0.5
+    assert sums_of(WatchSettings(audit=0.5)).estimate(COVERAGE) is None
+
+
+def test_rows_without_groups_are_not_taken_for_rows_of_other_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(size=400), "g": np.arange(400) % 2})
+    locus = quick(calibration=ByGroup(by="g", pool_below=150)).fit(X, rng.normal(size=400))
+    watch = Watch(tmp_path / "decisions.db", Scorer(locus))
+    table = {"prediction": np.zeros(3), "bound_0.1": np.ones(3)}
+    with raises(ValueError, "promises for groups", "pass groups"):
+        watch.log(table)
+    assert watch.log(table, groups=[0, 1, None]).new == 3
+    watch.close()
