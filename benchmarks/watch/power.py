@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.watch import power_page
 from benchmarks.watch.ours import OURS
 from benchmarks.watch.rivals import DELTA, RIVALS, Method
-from benchmarks.watch.streams import Setting, Streams, jumps_and_drifts, real, simulated
+from benchmarks.watch.streams import WINDOW, Setting, Streams, jumps_and_drifts, real, simulated
 
 RECORDS = Path(__file__).with_name("power.jsonl")
 METHODS = OURS | RIVALS
@@ -75,6 +75,14 @@ def tuned_threshold(values: np.ndarray) -> float:
     return float(ordered[np.argmin(np.abs(np.array(shares) - DELTA))])
 
 
+def rate_at_alarm(streams: Streams, rows: Iterable[int | None]) -> list[float | None]:
+    """Share of misses or bad rows among the last 500 up to each alarm."""
+    return [
+        None if row is None else float(np.mean(bits[max(0, row - WINDOW) : row]))
+        for bits, row in zip(streams.bits, rows, strict=False)
+    ]
+
+
 class Run:
     """What is recorded so far, and what is missing."""
 
@@ -121,7 +129,8 @@ class Run:
         if not lacking:
             return
         found: dict[str, dict[str, Any]] = {
-            name: {"change": stream.change, "nominal": [], "tuned": []} for name in lacking
+            name: {"change": stream.change, "nominal": [], "tuned": [], "rates": []}
+            for name in lacking
         }
         for streams in makes():
             for name in lacking:
@@ -130,6 +139,8 @@ class Run:
                 at = times(METHODS[name], streams, [nominal, tuned])
                 for key, rows in zip(("nominal", "tuned"), at, strict=True):
                     found[name][key] += rows
+                if not stream.change and stream.factor == 1:
+                    found[name]["rates"] += rate_at_alarm(streams, at[1])
         self.keep(stream.name, "watch", found)
 
 
