@@ -1,7 +1,6 @@
 """What a watch says of rows that are out of order, without groups, or labelled by choice."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from engines_for_tests import quick
@@ -9,6 +8,7 @@ from helpers import raises
 from locuscore import Scorer
 from locuscore.calibration import ByGroup
 
+pd = pytest.importorskip("pandas")
 pytest.importorskip("sqlalchemy")
 pytestmark = pytest.mark.extra
 
@@ -80,3 +80,43 @@ def test_rows_without_groups_are_not_taken_for_rows_of_other_groups(tmp_path):
         watch.log(table)
     assert watch.log(table, groups=[0, 1, None]).new == 3
     watch.close()
+
+
+BY_CLUSTER = Claim(
+    name="a",
+    kind="accepted",
+    promised=0.1,
+    among="accepted",
+    labels="accepted",
+    unit="cluster",
+    share=1.0,
+    tau=0.5,
+)
+
+
+@pytest.mark.parametrize(("is_mixed", "trouble"), [(False, None), (True, "must come together")])
+def test_clusters_whose_rows_do_not_come_together_are_not_tested(is_mixed, trouble):
+    # The first row of a cluster is bad with chance 1/2 and the others with 1/20: together .0725.
+    rng = np.random.default_rng(0)
+    cluster, place = np.repeat(np.arange(100), 20), np.tile(np.arange(20), 100)
+    bad = rng.uniform(size=2_000) < np.where(place == 0, 0.5, 0.05)
+    if is_mixed:  # 20 clusters at a time
+        order = np.lexsort((cluster, place, cluster // 20))
+        cluster, bad = cluster[order], bad[order]
+    test = ClaimTest(BY_CLUSTER, WatchSettings(), b"k" * 32)
+    rows = columns(np.arange(2_000), bad.astype(float))
+    test.see(rows | {"cluster": np.array([str(one) for one in cluster], dtype=object)}, (0.1,))
+    assert (test.cluster.trouble is None) == (trouble is None)
+    if trouble is not None:
+        assert trouble in test.cluster.trouble
+        assert test.alarm.n == 19  # nothing after the first row that came back
+    else:
+        assert test.alarm.n == 99
+        assert not test.alarm.alarm
+
+
+def test_decisions_without_clusters_are_not_tested_by_clusters():
+    test = ClaimTest(BY_CLUSTER, WatchSettings(), b"k" * 32)
+    nobody = {"cluster": np.array([None] * 50, dtype=object)}
+    test.see(columns(np.arange(50), np.zeros(50)) | nobody, (0.1,))
+    assert "pass clusters=" in test.cluster.trouble

@@ -17,7 +17,9 @@ class OpenCluster:
     """The cluster whose rows are coming; it is over when a row of another one comes.
 
     `size` counts all of its rows and `used` those that the test uses, `bad` and `missing` among
-    them. Rows of a cluster that is over, and rows without a cluster, are `left_out`.
+    them. Rows without a cluster are `left_out`. If a row of a cluster that is over comes, its value
+    was not that of all its rows, and neither may others be: then it `came_back`, and nothing is
+    taken any more.
     """
 
     label: str | None = None
@@ -27,6 +29,7 @@ class OpenCluster:
     missing: int = 0
     time: int = 0
     left_out: int = 0
+    came_back: bool = False
     over: list[str] = field(default_factory=list)
 
     def take(
@@ -44,7 +47,9 @@ class OpenCluster:
         """
         for start, stop in runs(labels):
             label = labels[start]
-            if label is None or label in self.over:
+            if label is not None and label in self.over:
+                self.came_back = True
+            if label is None or self.came_back:
                 self.left_out += stop - start
                 continue
             if label != self.label:
@@ -64,6 +69,21 @@ class OpenCluster:
         each = np.repeat([1.0, 0.0], [self.bad, self.used - self.bad])
         value = cluster_values(np.zeros(self.used, dtype=np.int64), each, eta, [self.size])
         return float(value[0]), self.missing < self.used or not self.used, self.time
+
+    @property
+    def trouble(self) -> str | None:
+        """Why clusters cannot be tested; None if they can."""
+        if self.came_back:
+            return (
+                "the rows of a cluster must come together, as those of a day do, and rows of one "
+                "came back after those of another"
+            )
+        if self.left_out and self.label is None:
+            return (
+                "its unit is the cluster, and decisions were logged without; pass clusters= to "
+                "score or log"
+            )
+        return None
 
     def to_state(self) -> dict[str, Any]:
         """All that later rows need, in the types JSON has."""

@@ -110,7 +110,8 @@ def status_of(
     sums = Sums(ledger.daily(watch.digest), watch.settings)
     valid_until = facts.get("valid_until", "")
     is_different = drift is not None and drift.looks_different
-    situation = Situation(tests, _time(now).date(), valid_until, unpriced, is_different, tried)
+    sound = {name: test for name, test in tests.items() if test.cluster.trouble is None}
+    situation = Situation(sound, _time(now).date(), valid_until, unpriced, is_different, tried)
     level, sentence, action = next_step(situation)
     data = {
         "made_at": _text(now),
@@ -135,6 +136,8 @@ def status_of(
 
 
 def _claim(claim: Claim, test: ClaimTest | None, sums: Sums) -> dict[str, Any]:
+    trouble = None if test is None else test.cluster.trouble
+    test = test if trouble is None else None
     found: dict[str, Any] = {
         "name": claim.name,
         "kind": claim.kind,
@@ -144,7 +147,7 @@ def _claim(claim: Claim, test: ClaimTest | None, sums: Sums) -> dict[str, Any]:
         "group": None if claim.group is None else ", ".join(claim.group),
         "units": "clusters" if claim.unit == "cluster" else "rows",
         "tested": test is not None,
-        "why_not": claim.why_not,
+        "why_not": claim.why_not if trouble is None else trouble,
         "estimate": sums.estimate(claim),
     }
     if test is None:

@@ -399,7 +399,8 @@ class Watch:
         for name, test in tests.items():
             had = test.alarm_time
             test.see(rows, self.alphas)
-            if test.alarm_time is not None and had is None:
+            is_sound = test.cluster.trouble is None
+            if test.alarm_time is not None and had is None and is_sound:
                 events.append(("alarm", {"claim": name, "row_decided": test.alarm_time}))
         return events
 
