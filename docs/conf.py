@@ -158,6 +158,7 @@ CONTENTS = {
         "/benchmarks/valuation/RESULTS",
         "/benchmarks/llm/RESULTS",
         "/benchmarks/watch/RESULTS",
+        "/benchmarks/watch/POWER",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
         "figures/consistency",
