@@ -135,7 +135,7 @@ def test_clusters_may_mix_within_an_hour():
 
 
 def sum_of_values(clusters):
-    return sum(0.1 + np.mean(BAD[CLUSTER == one] - 0.1) for one in clusters)
+    return sum(0.1 + np.mean(BAD[one == CLUSTER] - 0.1) for one in clusters)
 
 
 def test_a_pause_does_not_end_a_cluster():

@@ -42,9 +42,9 @@ class OpenClusters:
 
     Rows without a cluster are `left_out`. If a row of a cluster that is over comes, its value was
     not that of all its rows, and neither may others be: then it `came_back`, and nothing is taken
-    any more. That is noticed by the latest clusters that are `over`, and by a `sample` of all: those
-    whose hash is smallest. So clusters that come back in turns, however many they are, are noticed
-    after a few.
+    any more. That is noticed by the latest clusters that are `over`, and by a `sample` of all:
+    those whose hash is smallest. So clusters that come back in turns, however many they are, are
+    noticed after a few.
     """
 
     open: dict[str, Cluster] = field(default_factory=dict)

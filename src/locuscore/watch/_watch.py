@@ -324,8 +324,8 @@ class Watch:
         known = self.ledger.deployments if wrong else ()
         if wrong and all(one.deployment.card.get("loss") == loss for one in known):
             raise ValueError(
-                f"y of {ids[wrong[0]]!r:.60} is {given[wrong[0]]!r:.60}, and the loss {loss!r} needs "
-                f"numbers; {len(wrong)} of {len(given)} labels are texts. Leave these out."
+                f"y of {ids[wrong[0]]!r:.60} is {given[wrong[0]]!r:.60}, and the loss {loss!r} "
+                f"needs numbers; {len(wrong)} of {len(given)} labels are texts. Leave these out."
             )
 
     def _price(self) -> int:
