@@ -204,8 +204,9 @@ def _check_comes_back(state: Any, writer: Writer, probe: Probe | None) -> None:
     """Raise unless a model of another library can be read, and answers as it did in `fit`."""
     versions = library_versions()
     again = Reader(writer.members, versions, is_authenticated=writer.is_signed).decode(state)
-    if probe is not None and probe.compare(again).outcome == "other":
-        raise ValueError("read back, it answers differently")
+    found = None if probe is None else probe.compare(again)
+    if found is not None and found.outcome == "other":
+        raise ValueError(f"read back and asked about rows of fit, {found.text}")
 
 
 def _warn(message: str) -> None:

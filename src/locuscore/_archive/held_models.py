@@ -26,10 +26,11 @@ class HeldModel(BaseEstimator):
     """Stands in a scikit-learn model for one of another library, by its number.
 
     None is the number of a model that is not fitted, such as the one given to a meta-estimator.
+    `decides` says whether the model had a `decision_function`, which some meta-estimators prefer.
     """
 
-    def __init__(self, number: int | None = None) -> None:
-        self.number = number
+    def __init__(self, number: int | None = None, decides: bool = False) -> None:
+        self.number, self.decides = number, decides
 
     def fit(self, X: Rows, y: Any = None) -> "HeldModel":
         """Raise: what was loaded can predict, and no more."""
@@ -43,6 +44,11 @@ class HeldModel(BaseEstimator):
     def predict_proba(self, X: Rows) -> np.ndarray:
         """Class probabilities, (n, classes)."""
         return np.asarray(self._fitted().predict_proba(X))
+
+    @available_if(lambda self: self.decides)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Rows) -> np.ndarray:
+        """Scores of the classes."""
+        return np.asarray(self._fitted().decision_function(X))
 
     def _fitted(self) -> Any:
         if "model_" not in vars(self):
@@ -75,7 +81,8 @@ def with_places(model: Any) -> tuple[Any, list[Any]]:
             continue
         found = vars(part).get("model_") if isinstance(part, HeldModel) else part
         is_fitted = found is not None and _is_fitted(found)
-        places[id(part)] = HeldModel(len(models) if is_fitted else None)
+        decides = hasattr(part, "decision_function")
+        places[id(part)] = HeldModel(len(models) if is_fitted else None, decides)
         models += [found] if is_fitted else []
     # A copy takes what it is told to have copied already, wherever that stands.
     return (copy.deepcopy(model, dict(places)) if places else model), models
@@ -99,8 +106,10 @@ def fill_places(model: Any, models: Sequence[Any]) -> None:
     for part in inside(model):
         if not isinstance(part, HeldModel):
             continue
-        number = vars(part).get("number")
-        if set(vars(part)) != {"number"} or type(number) not in (int, type(None)):
+        own = vars(part)
+        number = own.get("number")
+        are_plain = type(number) in (int, type(None)) and type(own.get("decides")) is bool
+        if set(own) != {"number", "decides"} or not are_plain:
             raise ArchiveError("it holds a place for a model that is none.")
         if number is None:
             continue

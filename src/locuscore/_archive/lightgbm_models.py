@@ -33,6 +33,10 @@ class BoosterClassifier(BoosterRegressor):
         values = super().predict(X)
         return values if values.ndim == 2 else np.column_stack([1.0 - values, values])
 
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Scores of the classes, before they become probabilities."""
+        return np.asarray(self.booster.predict(X, raw_score=True))
+
     def predict(self, X: Rows) -> np.ndarray:
         """Likeliest class."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
