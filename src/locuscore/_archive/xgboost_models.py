@@ -46,5 +46,9 @@ def read_xgboost(data: bytes, settings: Mapping[str, Any]) -> Any:
     # Not more threads than there are processors.
     n_jobs = None if n_jobs is None else min(n_jobs, cpu_count() or 1)
     model = getattr(library, KINDS[kind])(missing=missing, n_jobs=n_jobs)
-    model.load_model(bytearray(text.encode()))
+    try:
+        model.load_model(bytearray(text.encode()))
+    except library.core.XGBoostError as error:  # whose text has a line for each frame of the stack
+        why = str(error).partition("\n")[0].rpartition(": ")[2]
+        raise ValueError(f"xgboost {library.__version__} cannot read its model ({why})") from None
     return model
