@@ -19,7 +19,7 @@ from locuscore._archive.container import (
     read_json,
     write_archive,
 )
-from locuscore._archive.estimator import decode_locus, encode_locus
+from locuscore._archive.estimator import decode_locus, encode_locus, held_words
 from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.kinds import Kinds
@@ -161,13 +161,17 @@ class Scorer(RowColumns):
         self._check_predictor()
         writer = Writer(is_signed=key is not None)
         rows, kept = encode_rows(self.locus, writer, keep_rows)
+        locus = encode_locus(self.locus, writer) | rows
         state = {
             "alphas": list(self.alphas),
             "rule": None if self.rule is None else self.rule.to_dict(),
-            "locus": encode_locus(self.locus, writer) | rows,
+            "locus": locus,
         }
         text = json.dumps(state, allow_nan=False).encode()
-        manifest = self.manifest | {"kept_rows": kept}
+        held = {"predictor_held": held_words(locus["predictor"])}
+        manifest = (
+            self.manifest | {"kept_rows": kept} | ({} if self.locus.predictor_ is None else held)
+        )
         write_archive(path, manifest, {"scorer.json": text, **writer.members}, key)
 
     @classmethod

@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
 from cli_for_tests import assert_same, fails, read, run, write
 from helpers import raises, warns
-from locuscore import ArchiveError, LocusWarning, Scorer
+from locuscore import ArchiveError, LocusWarning, Scorer, inspect_archive
+from locuscore.__main__ import main
 from locuscore._archive.held_models import HeldModel
 from locuscore._archive.onnx_models import check_no_external_data, read_onnx
 from predictors_for_tests import (
@@ -59,6 +60,24 @@ def test_the_same_scores_from_memory_archive_and_command_line(
     data, out = write(X, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
     run(capsys, "score", path, data, *options, "-o", out)
     assert_same(read(out), scorer(X))
+
+
+def test_the_manifest_says_what_is_held(path, capsys):
+    words = {}
+    for name in ("xgboost", "torch", "catboost classifier in a pipeline", "onnx"):
+        scorer_of(name).save(path, **given_to_save(name))
+        words[name] = inspect_archive(path)["predictor_held"]
+    assert words == {
+        "xgboost": "in the archive",
+        "torch": "its weights: pass one made as in fit (--predictor module:object)",
+        "catboost classifier in a pipeline": "in the archive, read with its key only",
+        "onnx": "in the archive, read with its key only",
+    }
+    assert main(["inspect", str(path)]) == 0
+    assert "OnnxModel, in the archive, read with its key only" in capsys.readouterr().out
+    with warns(LocusWarning, "left out"):
+        small_scorer(lambda X: X[:, 0]).save(path)
+    assert inspect_archive(path)["predictor_held"].startswith("not in the archive")
 
 
 # Only with a key

@@ -200,6 +200,18 @@ def encode_predictor(predictor: Any, writer: Writer, probe: Probe | None = None)
     return {"is": "outside", "type": type(predictor).__name__}
 
 
+def held_words(state: Any) -> str:
+    """Say what an archive has of its predictor, from what `encode_predictor` returned."""
+    kind = state.get("is") if isinstance(state, dict) else None
+    if kind == "outside":
+        return "not in the archive: pass it (--predictor)"
+    if kind == "weights":
+        return "its weights: pass one made as in fit (--predictor module:object)"
+    kinds = [kind, *(other["is"] for other in (state or {}).get("beside", []))]
+    needs_key = any(one in LIBRARIES and LIBRARIES[one].needs_key for one in kinds)
+    return "in the archive, read with its key only" if needs_key else "in the archive"
+
+
 def _check_comes_back(state: Any, writer: Writer, probe: Probe | None) -> None:
     """Raise unless a model of another library can be read, and answers as it did in `fit`."""
     versions = library_versions()
@@ -222,9 +234,9 @@ def decode_predictor(state: Any, reader: Reader, given: Any, is_other: bool) -> 
     if kind == "weights":
         if given is None:
             raise ArchiveError(
-                f"it holds the weights of its predictor, a {state['type']}, and not its code; pass "
-                "a predictor made as in fit, whose weights are replaced: Scorer.load(path, "
-                "predictor=g), or --predictor module:object."
+                f"it holds the weights of its predictor, a {state['type']!s:.60}, and not its "
+                "code; pass a predictor made as in fit, whose weights are replaced: "
+                "Scorer.load(path, predictor=g), or --predictor module:object."
             )
         modules = modules_of(given)
         if modules and not is_other:
@@ -233,8 +245,8 @@ def decode_predictor(state: Any, reader: Reader, given: Any, is_other: bool) -> 
         return given
     if kind == "outside":
         raise ArchiveError(
-            f"its predictor, a {state['type']}, has no safe format and is not in it; supply it "
-            "with Scorer.load(path, predictor=g), or --predictor MODEL."
+            f"its predictor, a {state['type']!s:.60}, has no safe format and is not in it; supply "
+            "it with Scorer.load(path, predictor=g), or --predictor MODEL."
         )
     return reader.decode(state)
 

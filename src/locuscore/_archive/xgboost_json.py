@@ -196,7 +196,7 @@ def _model(model: Any, n_features: int, n_outputs: int, n_rounds: int | None) ->
     # It writes one output per group, into room for as many as there are outputs.
     if info.min() < 0 or info.max() >= n_outputs or n_outputs > len(blocks):
         raise ValueError("an xgboost model has trees for outputs that do not exist")
-    per_round = _whole(sizes["num_parallel_tree"], 0, LARGEST)
+    per_round = _whole(sizes["num_parallel_tree"], 0, len(blocks))
     ends = _rounds(given.get("iteration_indptr"), len(blocks), max(1, per_round) * n_outputs)
     if n_rounds is not None and 0 < n_rounds < len(ends):
         ends = ends[: n_rounds + 1]
