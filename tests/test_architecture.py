@@ -44,6 +44,7 @@ OPEN_TO_SHELLS = {"_protocols", "_shared"}
 EXCEPTIONS: dict[str, str] = {}
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 OPTIONAL = [
+    "catboost",
     "lightgbm",
     "matplotlib",
     "onnxruntime",
@@ -65,6 +66,7 @@ OPTIONAL = [
     "torch",
     "typer",
     "uvicorn",
+    "xgboost",
 ]
 
 
