@@ -29,6 +29,7 @@ LINKED = [
     *sorted((ROOT / "docs" / "figures").glob("*.md")),
     *sorted((ROOT / "benchmarks").rglob("*.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")),
+    *(ROOT / name for name in ("SECURITY.md", "deploy/README.md")),
 ]
 MODULES = (
     "locuscore",
