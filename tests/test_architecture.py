@@ -28,6 +28,7 @@ LAYERS = [
     {"_archive", "_row_columns"},
     {"_scorer"},
     {"__init__"},
+    {"arrow"},
     {"datasets", "plots", "report", "spark", "testing", "torch", "watch"},
     {"demo", "service"},
     {"cli"},
@@ -36,7 +37,18 @@ LAYERS = [
 # Shells stand over the public names. Besides these they may import what has no domain in it, types,
 # and their own folder.
 SHELLS = {
-    *("__main__", "cli", "datasets", "demo", "plots", "report", "service", "spark", "torch"),
+    *(
+        "__main__",
+        "arrow",
+        "cli",
+        "datasets",
+        "demo",
+        "plots",
+        "report",
+        "service",
+        "spark",
+        "torch",
+    ),
     "watch",
 }
 OPEN_TO_SHELLS = {"_protocols", "_shared"}
