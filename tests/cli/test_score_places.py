@@ -21,7 +21,7 @@ def guard(tmp_path_factory):
     engine = Forest(n_trees=3, min_samples_leaf=20)
     locus = Locus(prediction_column("quoted"), engine=engine, random_state=0)
     locus.fit(frame[NAMES], frame["price"])
-    scorer = Scorer(locus, locus.tau_rule(tau=0.5, alpha=0.2), (0.1, 0.25))
+    scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.2), (0.1, 0.25))
     path = tmp_path_factory.mktemp("archive") / "guard.locus"
     scorer.save(path)
     return scorer, path
