@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from archives_for_tests import small_scorer
-from helpers import raises
+from helpers import raises, shown_block
 from locuscore import ArchiveError, Locus, Scorer
 from locuscore.engines import Forest
 from service_for_tests import frame, frame_scorer
@@ -20,9 +20,8 @@ KEY = b"a key of thirty-two bytes, no less"
 
 @pytest.fixture(autouse=True)
 def tracking(tmp_path, monkeypatch):
-    """A store of its own in a folder, and no word to anybody."""
+    """A store of its own, in a folder."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.delenv("LOCUSCORE_KEY_FILE", raising=False)
     import mlflow
 
@@ -168,3 +167,21 @@ def test_what_cannot_be_loaded_is_refused_when_it_is_saved(tmp_path, tracking):
     tracking.pyfunc.save_model(str(tmp_path / "foreign"), **foreign)
     with raises(ValueError, "no model of locuscore", "python_function"):
         load_model(str(tmp_path / "foreign"))
+
+
+def test_whole_numbers_with_missing_values_come_as_pandas_int64(tmp_path, tracking):
+    from locuscore.mlflow import save_model
+
+    scorer, (X, _) = frame_scorer(), frame(60, seed=5)
+    save_model(scorer, tmp_path / "model")
+    loaded = tracking.pyfunc.load_model(str(tmp_path / "model"))
+    assert_same(loaded.predict(X.astype({"rooms": "Int64"})), scorer(X))
+
+
+def test_the_block_of_the_docs_runs(tracking):
+    from locuscore.report import report
+
+    scorer, (X, y) = frame_scorer(), frame(60, seed=5)
+    names = {"scorer": scorer, "page": report(scorer, X, y)}
+    exec(shown_block("mlflow.md", "log_model"), names)
+    assert_same(tracking.pyfunc.load_model("models:/guard/1").predict(X), scorer(X))
