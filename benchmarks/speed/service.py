@@ -31,7 +31,8 @@ ROUNDS, SECONDS, CLIENTS = 5, 4, 16
 def earlier(folder: str) -> Path:
     """The source of the earlier commit."""
     packed = subprocess.run(["git", "archive", BEFORE, "src"], capture_output=True, check=True)
-    tarfile.open(fileobj=io.BytesIO(packed.stdout)).extractall(folder, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
+        files.extractall(folder, filter="data")
     return Path(folder) / "src"
 
 
