@@ -152,7 +152,7 @@ def parse_command(arguments):
     while hasattr(command, "commands"):
         name, *arguments = arguments
         assert name in command.commands, f"no command {name}"
-        command = command.commands[name]
+        command = getattr(command.commands[name], "loaded", command.commands[name])
     context = command.make_context(name, [], resilient_parsing=True)
     context.resilient_parsing = False  # so that unknown options are errors
     given, left, _ = command.make_parser(context).parse_args(args=list(arguments))
