@@ -1,6 +1,7 @@
 """Trees in one set of arrays lead each row to the leaf that scikit-learn finds, to the last bit."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def rows(rng):
 def each_few(predict, X):
     sizes = [1, 2, 7, FEW_ROWS]
     starts = np.cumsum([0, *sizes])
-    return np.concatenate([predict(X[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+    return np.concatenate([predict(X[a:b]) for a, b in pairwise(starts)])
 
 
 def test_boosted_numbers_are_those_of_scikit_learn(rows, rng):

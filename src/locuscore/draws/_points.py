@@ -8,6 +8,7 @@ import numpy as np
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore.draws._base import ArrayDraws
 from locuscore.draws._inversion import SMALLEST_FLOAT, raise_until_below
+from locuscore.draws._order import order_statistics
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
 FEWEST_SEARCHES = 32  # laws; halving has many small steps
@@ -81,17 +82,10 @@ class StepDraws(ArrayDraws):
         return np.where(count == 0, beyond, step)
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
-        """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
-
-        A level has the same place in every row, so many shared levels cost little more than one.
-        """
+        """Inverses at m levels of the one law per row, (n, m): order statistics of its points."""
         count = np.searchsorted(self._survival_by_count, level, side="left")
-        points = self._sorted()[:, 0]
-        index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
-        if level.ndim == 1:
-            values = np.take(points, index, axis=1)
-        else:
-            values = np.take_along_axis(points, index, axis=1)
+        m = self.points.shape[2]
+        values = order_statistics(self.points[:, 0], np.clip(m - count, 0, m - 1))
         # A step is exact; on the tail the inverse is rounded, and raised until it covers.
         in_tail = np.flatnonzero((np.atleast_2d(count) == 0).any(axis=0))
         full = np.broadcast_to(level, values.shape)

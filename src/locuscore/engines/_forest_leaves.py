@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.blocks import row_blocks
@@ -15,8 +14,6 @@ FEW_ROWS = 6  # are faster in all trees at once, see benchmarks/speed/engine.py
 FEWEST_TO_SORT = 256
 ROWS_AT_A_TIME = 8192  # so many, with their leaves, stay in the cache from tree to tree
 
-Leaves = NDArray[np.int32]  # there are rows times trees of them
-
 
 def as_float32(S: FloatArray) -> Any:
     """Rows as trees of scikit-learn read them; a value beyond their range goes right."""
@@ -26,7 +23,7 @@ def as_float32(S: FloatArray) -> Any:
 
 def leaves_of(
     forest: Any, S: FloatArray, n_jobs: int | None, names: Sequence[IntArray] | None = None
-) -> Leaves:
+) -> IntArray:
     """The leaf each row reaches in each tree, (n, trees): its node, or what `names` calls that.
 
     Rows are followed in an order in which neighbours take the same way, since a processor that
@@ -39,7 +36,7 @@ def leaves_of(
                 f"Forest was fitted on {tree.n_features_in_} signals; got {rows.shape[1]}."
             )
     order = _similar_together(trees, rows) if len(rows) >= FEWEST_TO_SORT else None
-    found = np.empty((len(rows), len(trees)), dtype=np.int32)
+    found: Any = np.empty((len(rows), len(trees)), dtype=np.int32)  # half the memory of the usual
 
     def follow(part: slice) -> None:
         taken = rows[part] if order is None else rows.take(order[part], axis=0)
