@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         joint_isf,
     )
     from locuscore.draws._combined import StackedDraws, TransformedDraws, WeightedDraws
+    from locuscore.draws._lazy import LazyDraws
     from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
     from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
     from locuscore.draws._scale import smallest_scale
@@ -30,6 +31,7 @@ _HOMES = {
     "Draws": "_base",
     "EnvelopeDraws": "_normal",
     "GridDraws": "_points",
+    "LazyDraws": "_lazy",
     "MixtureDraws": "_normal",
     "NormalDraws": "_normal",
     "RankedDraws": "_base",
@@ -53,6 +55,7 @@ __all__ = [
     "Draws",
     "EnvelopeDraws",
     "GridDraws",
+    "LazyDraws",
     "MixtureDraws",
     "NormalDraws",
     "RankedDraws",
