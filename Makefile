@@ -8,7 +8,7 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm \
-	guarantees fuzz check-deploy dist lock sbom
+	speed guarantees fuzz check-deploy dist lock sbom
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -64,6 +64,10 @@ bench-%: .venv/.bench
 # Other tables, classifiers, small samples; each is resumable and writes its page.
 panel classes small groups valuation llm: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.$@.run $(BENCH)
+
+# How fast it is, each figure beside a rival's; BENCH names sections. Spark and the service need the rest of the cores.
+speed: .venv/.bench
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.speed.run $(BENCH)
 
 choices-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.choices.$(subst -,_,$*) $(BENCH)
