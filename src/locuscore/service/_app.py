@@ -6,45 +6,35 @@ models in FastAPI 10,000 rows cost more than twice the processor time.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from locuscore import ArchiveError, Scorer
-from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
-from locuscore.service._arrow_rows import read_table, stream, with_columns, without_ids
-from locuscore.service._batching import Batcher, Group, OverloadError
-from locuscore.service._body import read_body
-from locuscore.service._guard import LABELS, PAGE, WATCH, Guard
-from locuscore.service._ids import ID, as_column
-from locuscore.service._json_rows import CONTENT_TYPE as JSON
-from locuscore.service._json_rows import parse_rows, scored_rows
+from locuscore.service._batching import Batcher
+from locuscore.service._guard import LABELS, PAGE, SCORE, WATCH, Guard
 from locuscore.service._metrics import Metrics
-from locuscore.service._model import Load, Model, Store, columns_of
+from locuscore.service._model import Load, Model, Store
 from locuscore.service._openapi import describe
 from locuscore.service._refusal import RefusalError, first_line
 from locuscore.service._reload import Reloads
+from locuscore.service._scoring import Scoring
 from locuscore.service._settings import Settings
 
 if TYPE_CHECKING:
     from locuscore.service._watching import Watching
 
-LARGE_BODY = 2**16  # bytes; larger ones are parsed in a thread, so that the event loop stays free
-MODEL_HEADER = "Locuscore-Model"
 log = logging.getLogger("locuscore.service")
-Result = TypeVar("Result")
 
 
 def create_app(
@@ -63,11 +53,16 @@ def create_app(
         an archive key in the settings it is called as ``load(path, key=archive_key)``.
     """
     settings = settings or Settings()
-    service = Service(Store(source, load, settings.archive_key), settings, Metrics())
-    watching = service.watching
+    metrics = Metrics()
+    store = Store(source, load, settings.archive_key, metrics.scored)
+    service = Service(store, settings, metrics)
+    watching, scoring = (
+        service.watching,
+        Scoring(store, settings, service.batcher, service.watching),
+    )
     # `describe` has an entry for each of them, which a test checks.
     routes = [
-        Route("/score", service.score, methods=["POST"]),
+        Route(SCORE, scoring, methods=["POST"]),
         Route("/model", service.model),
         Route("/healthz", service.healthz),
         Route("/metrics", service.metrics_text),
@@ -90,7 +85,7 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics, paths=paths)],
+        middleware=[Middleware(Guard, scoring, settings, service.metrics, paths)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,
     )
@@ -141,61 +136,6 @@ class Service:
         self.batcher.close()
         if self.watching is not None:
             self.watching.close()
-
-    async def score(self, request: Request) -> Response:
-        """Score rows, given as JSON or as an Arrow stream."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (JSON, ARROW):
-            raise RefusalError(415, f"the content type must be {JSON} or {ARROW}.")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise RefusalError(415, "send the body without content encoding.")
-        answer = self._score_json if kind == JSON else self._score_arrow
-        try:
-            async with asyncio.timeout(self.settings.timeout_seconds):
-                body = await read_body(request, self.settings.max_body_bytes)
-                return await answer(body, self.store.current)
-        except ClientDisconnect:
-            raise RefusalError(408, "the request was not sent to its end.") from None
-        except TimeoutError:
-            limit = self.settings.timeout_seconds
-            raise RefusalError(504, f"there was no answer within {limit:g} seconds.") from None
-
-    async def _score_json(self, body: bytes, model: Model) -> Response:
-        is_large = len(body) > LARGE_BODY
-        schema, limit = model.scorer.schema, self.settings.max_rows
-        columns, n, ids = await aside(is_large, lambda: parse_rows(body, schema, limit))
-        found = await self._scored(model, "score_json", columns, n, ids)
-        self.metrics.scored(found, n, model.scorer.columns)
-
-        def text() -> bytes:
-            content = {"model": model.name, "rows": scored_rows(found, model.bounds)}
-            return json.dumps(content, allow_nan=False, default=str).encode()
-
-        return answer_of(await aside(is_large, text), JSON, model)
-
-    async def _score_arrow(self, body: bytes, model: Model) -> Response:
-        schema, limit = model.scorer.schema, self.settings.max_rows
-        table, ids = await aside(True, lambda: without_ids(read_table(body, limit), schema))
-        found = await self._scored(model, "score_arrow", table, table.num_rows, ids)
-        self.metrics.scored(columns_of(found), table.num_rows, model.scorer.columns)
-        return answer_of(await aside(True, lambda: stream(found)), ARROW, model)
-
-    async def _scored(self, model: Model, how: str, rows: Any, n: int, ids: Any) -> Any:
-        """Score rows; with a ledger they are also kept."""
-        watching = self.watching
-        scores = model if watching is None else watching.decisions(model)
-        part = rows if watching is None else watching.rows(rows, n, ids)
-        try:
-            group: Group = getattr(scores, how)
-            found = await asyncio.wrap_future(self.batcher.submit(group, part, n))
-        except OverloadError:
-            sentence = "the queue is full; try again."
-            raise RefusalError(503, sentence, {"Retry-After": "1"}) from None
-        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            raise RefusalError(422, f"the rows cannot be scored: {first_line(error)}") from None
-        if watching is not None:
-            return watching.kept(found)
-        return found if ids is None else with_ids(found, ids)
 
     async def model(self, request: Request) -> Response:
         """Return the guarantee card and the facts of the manifest."""
@@ -248,20 +188,3 @@ class Service:
         self.metrics.reloads.labels("true").inc()
         log.info("the model is now %s", model.name)
         return model
-
-
-def answer_of(content: bytes, content_type: str, model: Model) -> Response:
-    """Return bytes as an answer that names its model."""
-    headers = {"content-type": content_type, MODEL_HEADER: model.name}
-    return Response(content, headers=headers)
-
-
-def with_ids(answer: Any, ids: Sequence[str]) -> Any:
-    """Return an answer, columns or a table, with the ids that came with its rows."""
-    column = {ID: as_column(ids)}
-    return column | answer if isinstance(answer, dict) else with_columns(answer, column)
-
-
-async def aside(is_large: bool, work: Callable[[], Result]) -> Result:
-    """Do work here, or in a thread if it is large."""
-    return await asyncio.to_thread(work) if is_large else work()

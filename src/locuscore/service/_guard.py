@@ -5,6 +5,7 @@ import hmac
 import ipaddress
 import time
 from collections.abc import Collection
+from functools import lru_cache
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +15,7 @@ from locuscore.service._settings import Settings
 
 WITHOUT_KEY = {"/healthz"}  # those who watch whether the service lives need not know its key
 
+SCORE = "/score"
 # Who may score may not thereby write labels or see the status: these have keys of their own.
 LABELS, WATCH, PAGE = "/labels", "/watch", "/watch/page"
 
@@ -55,9 +57,14 @@ class Guard:
     """ASGI middleware that checks host and key, sheds load beyond the limit, and counts."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: Collection[str]
+        self,
+        app: ASGIApp,
+        scoring: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        paths: Collection[str],
     ) -> None:
-        self.app = app
+        self.app, self.scoring = app, scoring
         self.key = _bearer(settings.api_key)
         self.own: dict[str, tuple[str | None, JSONResponse]] = {}
         if settings.ledger is not None:
@@ -92,7 +99,7 @@ class Guard:
                 await WRONG_HOST(scope, receive, watched)
             elif (refusal := self._refusal(path, scope)) is not None:
                 await refusal(scope, receive, watched)
-            elif path == "/score":
+            elif path == SCORE:
                 await self._score(scope, receive, watched)
             else:
                 await self.app(scope, receive, watched)
@@ -137,7 +144,9 @@ class Guard:
         self.under_way += 1
         self.metrics.under_way.inc()
         try:
-            await self.app(scope, receive, send)
+            # Straight to its route; the router says what is wrong with other methods.
+            app = self.scoring if scope["method"] == "POST" else self.app
+            await app(scope, receive, send)
         finally:
             self.under_way -= 1
             self.metrics.under_way.dec()
@@ -166,6 +175,7 @@ def host_name(value: str) -> str:
     return name.partition(":")[0].removesuffix(".")
 
 
+@lru_cache(1024)  # asked for every request
 def is_loopback(host: str) -> bool:
     """Whether a name or address can be reached from this machine only."""
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import partial
+from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -127,10 +127,11 @@ INTEGERS = {
 }
 
 
-def json_kinds(schema: Schema) -> list[JsonKind | None]:
+@lru_cache(8)  # asked for every request
+def json_kinds(schema: Schema) -> tuple[JsonKind | None, ...]:
     """Return how each column is sent as JSON; None where it cannot be."""
     columns = zip(schema.types, schema.kinds, strict=True)
-    return [INTEGERS.get(name.lower(), KINDS.get(kind.value)) for name, kind in columns]
+    return tuple(INTEGERS.get(name.lower(), KINDS.get(kind.value)) for name, kind in columns)
 
 
 class Request(NamedTuple):

@@ -56,7 +56,8 @@ def serve(
     config = configured(app, settings, host=host, port=port, log_level=log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        asyncio.run(_run(uvicorn.Server(config), app.state.service))
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(uvicorn.Server(config), app.state.service))
     except SystemExit:  # uvicorn's, with an exit code of its own
         raise OSError(f"cannot listen on {host}, port {port}; the log says why.") from None
 

@@ -90,7 +90,8 @@ class Settings:
     timeout_seconds
         A request that is not answered by then gets 504.
     gather_seconds
-        How long the first request of a batch waits for others.
+        How long the first request of a batch waits for others, besides those that arrive with it
+        or while a batch is scored.
     max_batch_rows
         A batch takes further requests until it has this many rows.
     shutdown_seconds
@@ -116,7 +117,7 @@ class Settings:
     max_rows: int = 50_000
     max_requests: int = 128
     timeout_seconds: float = 30.0
-    gather_seconds: float = 0.003
+    gather_seconds: float = 0.0
     max_batch_rows: int = 512
     shutdown_seconds: int = 60
     max_header_bytes: int = 32 * 2**10
