@@ -14,7 +14,6 @@ from locuscore.draws._base import (
     joint_isf,
 )
 from locuscore.draws._combined import StackedDraws, TransformedDraws, WeightedDraws
-from locuscore.draws._lazy import LazyDraws
 from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
 from locuscore.draws._scale import smallest_scale
@@ -26,7 +25,6 @@ __all__ = [
     "Draws",
     "EnvelopeDraws",
     "GridDraws",
-    "LazyDraws",
     "MixtureDraws",
     "NormalDraws",
     "RankedDraws",
