@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from locuscore.draws import LazyDraws, StepDraws, average, envelope, estimate
+from locuscore.draws import StepDraws, average, envelope, estimate
+from locuscore.draws._lazy import LazyDraws
 
 N, S, M = 23, 4, 16
 

@@ -16,8 +16,15 @@ from locuscore._shared.checks import check_count
 from locuscore._shared.flat_trees import forget, once
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
-from locuscore.draws import Draws, LazyDraws, StepDraws, WeightedDraws, smallest_scale
-from locuscore.engines._forest_leaves import FEW_ROWS, FewRows, as_float32, leaves_of, ordered_leaves
+from locuscore.draws import Draws, StepDraws, WeightedDraws, smallest_scale
+from locuscore.draws._lazy import LazyDraws
+from locuscore.engines._forest_leaves import (
+    FEW_ROWS,
+    FewRows,
+    as_float32,
+    leaves_of,
+    ordered_leaves,
+)
 from locuscore.engines._row_unit import RowUnit
 from locuscore.engines._shared_shape import SharedShape, out_of_bag, share_of_few_rows
 
@@ -77,7 +84,7 @@ class Forest(BaseEstimator):
         Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
         It has no effect without gamma.
     n_jobs
-        Threads for growing the trees and for finding the leaf of each row.
+        Threads for growing the trees, and for the laws of blocks of rows.
     random_state
         Seed of the forest.
     """
