@@ -1,8 +1,8 @@
 """README.md and docs/: code runs, commands and links are real, every public name is there.
 
 Blocks of `python` run in order, page by page, and so do the commands of `sh` blocks. Blocks of `py`
-are shown only: those of the service and of Spark run in the tests of these, and NannyML, Ray and
-Dask are not among the packages that the tests have.
+are shown only: those of the service, of Spark and of MLflow's runs run in the tests of these, and
+NannyML and Ray are not among the packages that the tests have.
 """
 
 import ast
@@ -29,14 +29,17 @@ LINKED = [
     *sorted((ROOT / "docs" / "figures").glob("*.md")),
     *sorted((ROOT / "benchmarks").rglob("*.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")),
+    *(ROOT / name for name in ("SECURITY.md", "deploy/README.md")),
 ]
 MODULES = (
     "locuscore",
+    "locuscore.arrow",
     "locuscore.calibration",
     "locuscore.datasets",
     "locuscore.draws",
     "locuscore.engines",
     "locuscore.metrics",
+    "locuscore.mlflow",
     "locuscore.plots",
     "locuscore.report",
     "locuscore.service",

@@ -1,0 +1,102 @@
+"""Many rows: the engine's own part and that of the second opinion beside other packages."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from crepes import WrapRegressor
+from quantile_forest import RandomForestQuantileRegressor
+from sklearn.ensemble import RandomForestRegressor
+
+from benchmarks.rivals import mapie_quantiles
+from benchmarks.speed.figures import Figure, in_turns, ratios
+from benchmarks.speed.subjects import ALPHA, diamonds, fitted, linear
+from locuscore import Locus
+from locuscore.engines import Forest
+
+TITLE = "Batches"
+ABOUT = (
+    "10,000 new rows of diamonds in one call; every model has learned the losses of the same D1 "
+    "from the same signals, with 100 trees. The engine's own part is `loss_bound` minus "
+    "`row_signals`, the second opinion's is `row_signals` minus g's `predict`. Forests of the "
+    "rivals have the leaves of our default (3 rows, half of the features) or, where it is said, "
+    "their package's own settings. Two threads are timed by the clock on the wall."
+)
+ROUNDS = 7
+N_NEW = 10_000
+TREES = {"n_estimators": 100, "min_samples_leaf": 3, "max_features": 0.5, "random_state": 0}
+OWN = {"n_estimators": 100, "random_state": 0}
+TEN_ALPHAS = np.linspace(0.05, 0.5, 10)
+
+
+def rivals(locus: Locus, S: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Other packages on the rows and signals that the engine has learned from."""
+    X, y = diamonds().labelled
+    z = np.abs(y - linear().predict(X))
+    z1, z2 = z[locus.fit_rows_], z[locus.calibration_rows_]
+    S1, S2 = locus.fit_signals_, locus.calibration_signals_
+    made: dict[str, Callable[[], object]] = {}
+    for ending, how in (("", TREES), (", its own settings", OWN)):
+        quantiles = RandomForestQuantileRegressor(**how).fit(S1, z1)
+        forest = RandomForestRegressor(**how).fit(S1, z1)
+        made[f"quantile-forest{ending}"] = lambda m=quantiles: m.predict(S, quantiles=[1 - ALPHA])
+        made[f"`RandomForestRegressor.predict`{ending}"] = lambda m=forest: m.predict(S)
+    wrapped = WrapRegressor(RandomForestRegressor(**TREES))
+    wrapped.fit(S1, z1)
+    wrapped.calibrate(S2, z2, cps=True)
+    percentile = 100 * (1 - ALPHA)
+    made["crepes"] = lambda: wrapped.predict_percentiles(S, higher_percentiles=percentile)
+    mapie = mapie_quantiles(S1, z1, S2, z2, seed=0)
+    made["MAPIE, boosted quantiles"] = lambda: mapie.score(S)
+    return made
+
+
+def figures() -> Iterator[Figure]:
+    locus, X = fitted(), diamonds().new[:N_NEW]
+    others = rivals(locus, locus.row_signals(X))
+    calls: dict[str, Callable[[], object]] = {
+        "bound": lambda: locus.loss_bound(X, ALPHA),
+        "ten alphas": lambda: locus.loss_bound(X, TEN_ALPHAS),
+        "signals": lambda: locus.row_signals(X),
+        "g": lambda: linear().predict(X),
+        **others,
+    }
+    times = {name: np.array(found) for name, found in in_turns(calls, ROUNDS).items()}
+    engine = times["bound"] - times["signals"]
+    opinion = times["signals"] - times["g"]
+    targets = {"quantile-forest": 0.8, "`RandomForestRegressor.predict`": 1.0}
+    for name in others:
+        most = targets.get(name)
+        yield ratios("engine's own part", list(engine), list(times[name]), name, most=most)
+    yield ratios("second opinion", list(opinion), list(engine), "engine's own part", most=0.5)
+    for name in others:
+        yield ratios("`loss_bound` as a whole", list(times["bound"]), list(times[name]), name)
+    yield ratios("ten alphas", list(times["ten alphas"]), list(times["bound"]), "one", most=1.1)
+    for name, found in (("engine's own part", engine), ("second opinion", opinion)):
+        values = tuple(1e6 * found / N_NEW)
+        yield Figure(name, values, unit="us a row")
+    yield two_threads(X)
+
+
+def two_threads(X: np.ndarray) -> Figure:
+    """How much faster two threads are than one, on the same fitted engine."""
+    engine = Forest(n_jobs=2)
+    locus = Locus(linear(), engine=engine, random_state=0).fit(*diamonds().labelled)
+    many = np.tile(X, (5, 1))
+
+    def bounds(n_jobs: int) -> Callable[[], Any]:
+        def call() -> Any:
+            locus.engine_.n_jobs = n_jobs
+            return locus.loss_bound(many, ALPHA)
+
+        return call
+
+    times = in_turns({"one": bounds(1), "two": bounds(2)}, ROUNDS, clock=time.perf_counter)
+    return ratios(
+        "rows a second on two threads, 50,000 rows",
+        times["one"],
+        times["two"],
+        "one thread",
+        least=1.8,
+    )
