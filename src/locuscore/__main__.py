@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from locuscore import __version__
-from locuscore._shared.optional import require
+from locuscore._shared.optional import check_installed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,8 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"locuscore {__version__}\n")
         return 0
     try:
-        for package in ("typer", "rich", "pyarrow", "pandas"):
-            require(package, extra="cli")
+        check_installed(("typer", "rich", "pyarrow", "pandas"), extra="cli")
     except ModuleNotFoundError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -15,7 +15,14 @@ from locuscore._protocols import BoolArray, FloatArray, Rows
 from locuscore._rules.group_rule import Rule
 from locuscore._shared.blocks import row_blocks
 from locuscore._shared.checks import BadRowsError
-from locuscore._shared.frames import as_batch, columns_like, n_rows, numbered, take_rows
+from locuscore._shared.frames import (
+    as_batch,
+    columns_like,
+    frames_seen_once,
+    n_rows,
+    numbered,
+    take_rows,
+)
 from locuscore._shared.labels import read_labels
 from locuscore._shared.rows import floats_per_row
 
@@ -108,13 +115,16 @@ class RowColumns:
         `groups` and `weights`, one per row, are for calibrations that were given them as arrays;
         `groups` are also for a `GroupRule` without a column.
         """
-        given, one_batch = as_batch(batch)
-        try:
-            columns = self._columns(self.schema.conform(given), groups=groups, weights=weights)
-        except BadRowsError as error:
-            error.add_note("To flag such rows instead: Scorer.tolerate(batch), or --bad-rows flag.")
-            raise
-        return columns_like(given, columns, one_batch=one_batch)
+        with frames_seen_once():
+            given, one_batch = as_batch(batch)
+            try:
+                columns = self._columns(self.schema.conform(given), groups=groups, weights=weights)
+            except BadRowsError as error:
+                error.add_note(
+                    "To flag such rows instead: Scorer.tolerate(batch), or --bad-rows flag."
+                )
+                raise
+            return columns_like(given, columns, one_batch=one_batch)
 
     def tolerate(
         self, batch: Any, *, groups: Any = None, weights: Any = None

@@ -27,7 +27,14 @@ from locuscore._shared.checks import (
     check_same_order,
     check_tau,
 )
-from locuscore._shared.frames import as_rows, like_rows, n_rows, numbered
+from locuscore._shared.frames import (
+    as_frame,
+    as_rows,
+    frames_seen_once,
+    like_rows,
+    n_rows,
+    numbered,
+)
 from locuscore._shared.rows import kind_of_rows
 from locuscore._shared.targets import as_targets
 
@@ -303,7 +310,7 @@ class RowScores:
         if reset:
             self.schema_ = Schema.of(X)
         self.schema_.check_kind(X)
-        if is_table:
+        if is_table and (reset or not self._has_known_columns(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = len(self.schema_.names)
@@ -313,6 +320,14 @@ class RowScores:
         if is_table and not X.shape[1]:
             raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         return X
+
+    def _has_known_columns(self, X: Rows) -> bool:
+        """Whether the columns are those of fit; where not, scikit-learn finds the words."""
+        names = getattr(self, "feature_names_in_", None)
+        frame = as_frame(X)
+        if frame is None:
+            return names is None and X.shape[1] == self.n_features_in_
+        return names is not None and frame.columns == names.tolist()
 
     def _warn_if_too_few(self, alpha: float) -> None:
         text = self.calibration_.too_few(alpha, self.support_.high)
@@ -331,23 +346,24 @@ class RowScores:
         given: Given | None = None,
     ) -> Any:
         """Evaluate scores over all blocks, one column each; only the first where `ndim` is 0."""
-        X = self._check_rows(X)
-        out = np.empty((n_rows(X), len(names)))
-        given = None if given is None else given.if_needed(scores)
-        n_unknown = 0
-        with unseen_said_once(self.schema_, X):
-            for block in self.blocks(X, given):
-                self._evaluate(block, scores, out)
-                if block.entries is not None:
-                    n_unknown += self.calibration_.n_unknown(block.entries)
-        if n_unknown:
-            warnings.warn(
-                f"{n_unknown:,} of {len(out):,} rows are of a group without calibration rows, one "
-                "that fit has not seen or a missing one: they have no finite bound.",
-                LocusWarning,
-                stacklevel=3,
-            )
-        return like_rows(X, out if ndim else out[:, 0], names)
+        with frames_seen_once():
+            X = self._check_rows(X)
+            out = np.empty((n_rows(X), len(names)))
+            given = None if given is None else given.if_needed(scores)
+            n_unknown = 0
+            with unseen_said_once(self.schema_, X):
+                for block in self.blocks(X, given):
+                    self._evaluate(block, scores, out)
+                    if block.entries is not None:
+                        n_unknown += self.calibration_.n_unknown(block.entries)
+            if n_unknown:
+                warnings.warn(
+                    f"{n_unknown:,} of {len(out):,} rows are of a group without calibration rows, "
+                    "one that fit has not seen or a missing one: they have no finite bound.",
+                    LocusWarning,
+                    stacklevel=3,
+                )
+            return like_rows(X, out if ndim else out[:, 0], names)
 
     def _evaluate(self, block: RowBlock, scores: Sequence[Score], out: FloatArray) -> None:
         for laws in block.laws():

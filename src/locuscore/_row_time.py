@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,8 +21,10 @@ from locuscore._shared.checks import check_loss_size, check_losses, check_same_o
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import column_or_labels, label_codes
 from locuscore._shared.targets import as_targets
-from locuscore._stream.adaptive import AdaptiveBounds
 from locuscore.calibration._fading import FadingCalibration
+
+if TYPE_CHECKING:
+    from locuscore._stream.adaptive import AdaptiveBounds
 
 
 class RowTime(RowRules):
@@ -109,7 +111,7 @@ class RowTime(RowRules):
         *,
         step: float | None = None,
         window: int | None = None,
-    ) -> AdaptiveBounds:
+    ) -> "AdaptiveBounds":
         """Return bounds that adapt to a stream, whatever its rows: see `AdaptiveBounds`.
 
         In the long run a share alpha of the losses is above its bound, for every sequence of rows;
@@ -117,14 +119,18 @@ class RowTime(RowRules):
         `window` say how fast.
         """
         check_is_fitted(self)
+        from locuscore._stream.adaptive import AdaptiveBounds  # noqa: PLC0415 - when first used
+
         return AdaptiveBounds(self, alpha, step=step, window=window)
 
-    def resume(self, state: Mapping[str, Any]) -> AdaptiveBounds:
+    def resume(self, state: Mapping[str, Any]) -> "AdaptiveBounds":
         """Continue a stream from its `AdaptiveBounds.state`, which may have been kept as JSON.
 
         This is the `Locus` that started it, or one with the same loss model.
         """
         check_is_fitted(self)
+        from locuscore._stream.adaptive import AdaptiveBounds  # noqa: PLC0415 - when first used
+
         return AdaptiveBounds.from_state(self, state)
 
     def _recalibrated(self, outputs: Outputs, labels: RowLabels, how: "Recalibration") -> Self:

@@ -19,7 +19,7 @@ from locuscore._archive.container import (
     read_json,
     write_archive,
 )
-from locuscore._archive.estimator import decode_locus, encode_locus
+from locuscore._archive.estimator import decode_locus, encode_locus, held_words
 from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.kinds import Kinds
@@ -144,8 +144,8 @@ class Scorer(RowColumns):
         """Write everything scoring needs to one file, which `load` reads without running code.
 
         If anything fails, an older file stays untouched. A predictor without a safe format is left
-        out, with a warning, and an engine without one is refused. For your own loss function, the
-        file holds only its name.
+        out, with a warning, and an engine without one is refused. ONNX and CatBoost models are held
+        with a key only. For your own loss function, the file holds only its name.
 
         Parameters
         ----------
@@ -159,15 +159,19 @@ class Scorer(RowColumns):
             at most 32 rows of D1 with the predictor's answers, to notice another predictor.
         """
         self._check_predictor()
-        writer = Writer()
+        writer = Writer(is_signed=key is not None)
         rows, kept = encode_rows(self.locus, writer, keep_rows)
+        locus = encode_locus(self.locus, writer) | rows
         state = {
             "alphas": list(self.alphas),
             "rule": None if self.rule is None else self.rule.to_dict(),
-            "locus": encode_locus(self.locus, writer) | rows,
+            "locus": locus,
         }
         text = json.dumps(state, allow_nan=False).encode()
-        manifest = self.manifest | {"kept_rows": kept}
+        held = {"predictor_held": held_words(locus["predictor"])}
+        manifest = (
+            self.manifest | {"kept_rows": kept} | ({} if self.locus.predictor_ is None else held)
+        )
         write_archive(path, manifest, {"scorer.json": text, **writer.members}, key)
 
     @classmethod
@@ -192,7 +196,8 @@ class Scorer(RowColumns):
         path
             An archive written by `save`; one that is damaged or unsafe raises `ArchiveError`.
         predictor
-            The predictor, if the archive does not hold it or you want to use yours instead.
+            The predictor, if the archive does not hold it or you want to use yours instead. Where
+            the archive holds the weights of torch modules, they replace those of the predictor.
         loss, signals
             Your own functions, which no archive holds; only `Locus.losses` needs the loss. Several
             functions among the signals are a list, in the order of `fit`.
@@ -208,10 +213,12 @@ class Scorer(RowColumns):
         key
             The key given to `save`. An archive that is not signed, or not with this key, raises
             `ArchiveError` before anything in it is parsed. Without a key, a signed archive loads
-            like any other, and nothing is known about its writer.
+            like any other, and nothing is known about its writer; ONNX and CatBoost models in it
+            are not read then.
         allow_another_predictor
             Load even if the predictor answers differently than in `fit`; no bound and no rule holds
-            for it. By default it is refused, with the largest difference.
+            for it. By default it is refused, with the largest difference. A predictor of torch
+            keeps its own weights then.
         """
         if predictor is not None:
             check_predictor(predictor)
@@ -220,12 +227,17 @@ class Scorer(RowColumns):
 
         def build() -> "Scorer":
             check_manifest(manifest)
-            reader = Reader(members, manifest["written_by"], tuple(trusted), kinds)
+            written_by, is_authenticated = manifest["written_by"], key is not None
+            reader = Reader(
+                members, written_by, tuple(trusted), kinds, is_authenticated=is_authenticated
+            )
             state = read_json(members["scorer.json"], "scorer.json")
             if manifest["format"] == 1:
                 state = upgraded(state)
             told = {"groups": groups, "weights": weights}
-            locus = decode_locus(state["locus"], reader, predictor, loss, signals, told)
+            locus = decode_locus(
+                state["locus"], reader, predictor, loss, signals, told, allow_another_predictor
+            )
             rule = None if state["rule"] is None else rule_from_dict(state["rule"])
             rule = None if rule is None else kept_with(rule, locus.calibration_digest_)
             try:

@@ -124,6 +124,24 @@ def test_a_loader_without_its_check_is_noticed(server, forest, tmp_path):
     assert server.outcomes(forest, archives=[forged], weaken=NO_CHECK) == [Outcome.SIGNAL]
 
 
+NO_NUMBERS = """import locuscore._archive.xgboost_models as t
+t.canonical_xgboost = lambda text, n_rounds=None: text"""
+
+
+def test_a_reader_of_xgboost_without_its_check_is_noticed(server, tmp_path):
+    target = write_target("xgboost", tmp_path)
+    members = read_zip(read_target(target).archive)
+    name = next(name for name in members if name.startswith("parts/") and name.endswith(".json"))
+    model = json.loads(members[name])
+    for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["left_children"][0] = tree["right_children"][0] = 10**8
+    members[name] = json.dumps(model).encode()
+    forged = tmp_path / "forged.locus"
+    forged.write_bytes(write_zip(signed(members)))
+    assert server.outcomes(target, archives=[forged]) == [Outcome.REFUSED]
+    assert server.outcomes(target, archives=[forged], weaken=NO_NUMBERS) == [Outcome.SIGNAL]
+
+
 def test_random_changes_find_a_missing_check(server, forest):
     assert set(server.outcomes(forest, range(60), weaken=NO_CHECK)) & set(HOLES)
 

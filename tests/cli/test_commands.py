@@ -38,6 +38,16 @@ def test_help_lists_the_commands(capsys):
 
 
 @pytest.mark.extra
+def test_the_list_says_of_each_command_what_its_own_help_says():
+    from typer.main import get_command
+
+    from locuscore.cli._app import app
+
+    for name, listed in get_command(app).commands.items():
+        assert (listed.loaded.help or "").split("\n\n")[0] == listed.help, name
+
+
+@pytest.mark.extra
 def test_plans(capsys):
     assert run(capsys, "plan", "bound", "--alpha", 0.05)["rows"] == 19
     said = run(capsys, "plan", "coverage", "--alpha", 0.1, "--within", 0.02)

@@ -338,13 +338,15 @@ def test_parts_that_others_touch_are_not_merged(waiting, tmp_path):
 def test_the_merge_reads_only_what_was_written(swap, tmp_path):
     import pyarrow as pa
 
+    from locuscore.cli._places import place_of
     from locuscore.cli._resumable import ResumableOutput
 
     def merge():
-        with ResumableOutput.of(tmp_path / "out.csv", "0" * 16, tmp_path) as parts:
+        places = place_of(str(tmp_path / "out.csv")), "0" * 16, place_of(str(tmp_path))
+        with ResumableOutput.of(*places) as parts:
             parts.append(pa.table({"a": [1]}))
             parts.append(pa.table({"a": [2]}))
-            swap(parts.folder / "00000001.arrow")
+            swap(parts.folder.local / "00000001.arrow")
             parts.merge("csv", lambda _: None)
 
     with raises(RuntimeError, "00000001.arrow", "not what this run has written"):
@@ -361,10 +363,10 @@ def test_a_lock_whose_holder_says_nothing_still_holds(tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         with (
             pytest.raises(RuntimeError, match="another run"),
-            only_one(tmp_path / "out.csv", tmp_path),
+            only_one(tmp_path / "out.csv", "rows.csv"),
         ):
             pass
-    with only_one(tmp_path / "out.csv", tmp_path):  # it was left behind by a killed run
+    with only_one(tmp_path / "out.csv", "rows.csv"):  # it was left behind by a killed run
         pass
     assert not list(tmp_path.iterdir())
 

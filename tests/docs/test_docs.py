@@ -1,8 +1,8 @@
 """README.md and docs/: code runs, commands and links are real, every public name is there.
 
 Blocks of `python` run in order, page by page, and so do the commands of `sh` blocks. Blocks of `py`
-are shown only: those of the service and of Spark run in the tests of these, and NannyML, Ray and
-Dask are not among the packages that the tests have.
+are shown only: those of the service, of Spark and of MLflow's runs run in the tests of these, and
+NannyML and Ray are not among the packages that the tests have.
 """
 
 import ast
@@ -29,14 +29,17 @@ LINKED = [
     *sorted((ROOT / "docs" / "figures").glob("*.md")),
     *sorted((ROOT / "benchmarks").rglob("*.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")),
+    *(ROOT / name for name in ("SECURITY.md", "deploy/README.md")),
 ]
 MODULES = (
     "locuscore",
+    "locuscore.arrow",
     "locuscore.calibration",
     "locuscore.datasets",
     "locuscore.draws",
     "locuscore.engines",
     "locuscore.metrics",
+    "locuscore.mlflow",
     "locuscore.plots",
     "locuscore.report",
     "locuscore.service",
@@ -149,7 +152,7 @@ def parse_command(arguments):
     while hasattr(command, "commands"):
         name, *arguments = arguments
         assert name in command.commands, f"no command {name}"
-        command = command.commands[name]
+        command = getattr(command.commands[name], "loaded", command.commands[name])
     context = command.make_context(name, [], resilient_parsing=True)
     context.resilient_parsing = False  # so that unknown options are errors
     given, left, _ = command.make_parser(context).parse_args(args=list(arguments))

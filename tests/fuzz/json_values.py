@@ -159,7 +159,8 @@ def _change_place(every, inside, index, key, rng):
             inside[index] = deepcopy(rng.choice(NASTY + RAW))
         case 7:
             lists = [box[i] for box, i, _ in every if isinstance(box[i], list) and box[i]]
-            _change_container(old if isinstance(old, list) else rng.choice(lists), rng)
+            if isinstance(old, list) or lists:  # an object of plain values has none
+                _change_container(old if isinstance(old, list) else rng.choice(lists), rng)
 
 
 def _other_plain(old, rng):

@@ -107,6 +107,41 @@ def lightgbm(kind, **settings):
     return getattr(lightgbm, kind)(**FEW_LEAVES, **settings)
 
 
+def xgboost(kind, **settings):
+    import xgboost
+
+    return getattr(xgboost, kind)(**{"n_estimators": 2, "max_depth": 2, "n_jobs": 1} | settings)
+
+
+def catboost(kind):
+    import catboost
+
+    few = {"iterations": 2, "depth": 2, "thread_count": 1}
+    return getattr(catboost, kind)(**few, verbose=0, allow_writing_files=False)
+
+
+def onnx(X, y):
+    """The ONNX form of a linear model."""
+    from skl2onnx import to_onnx
+
+    from locuscore._archive.onnx_models import read_onnx
+
+    return read_onnx(to_onnx(LinearRegression().fit(X, y), X[:1]).SerializeToString())
+
+
+def torch_predictor():
+    """A network of a few weights of several types, the same every time; the fuzzer passes it."""
+    import torch
+
+    from locuscore.torch import TorchPredictor
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Linear(4, 1)
+    )
+    return TorchPredictor([net.double(), torch.nn.Linear(3, 1).double()])
+
+
 def regressors():
     """Models whose fitted attributes are much alike: one archive holds them all."""
     steps = {"max_iter": 2000, "tol": 0.1, "random_state": 0}
@@ -220,6 +255,18 @@ ON_NUMBERS = {
     "lightgbm": lambda: lightgbm("LGBMRegressor"),
     "lightgbm classifier": lambda: lightgbm("LGBMClassifier"),
     "lightgbm of three classes": lambda: lightgbm("LGBMClassifier"),
+    "xgboost": lambda: xgboost("XGBRegressor"),
+    "xgboost with weights of trees": lambda: xgboost("XGBRegressor", booster="dart"),
+    "xgboost classifier": lambda: xgboost("XGBClassifier"),
+    "xgboost of three classes": lambda: xgboost("XGBClassifier"),
+    "xgboost in a pipeline": lambda: make_pipeline(
+        StandardScaler(),
+        TransformedTargetRegressor(xgboost("XGBRegressor"), transformer=StandardScaler()),
+    ),
+    "lightgbm in a pipeline": lambda: make_pipeline(StandardScaler(), lightgbm("LGBMRegressor")),
+    "boosted models that vote": lambda: VotingClassifier(
+        [("a", lightgbm("LGBMClassifier")), ("b", xgboost("XGBClassifier"))], voting="hard"
+    ),
 }
 # And these on a frame of a number and two columns of categories.
 ON_FRAMES = {
@@ -229,6 +276,9 @@ ON_FRAMES = {
     ),
     "boosted on a frame": unfitted(HistGradientBoostingRegressor, **TINY),
     "lightgbm on a frame": lambda: lightgbm("LGBMRegressor", min_data_per_group=5, cat_smooth=1),
+    "xgboost on a frame": lambda: xgboost(
+        "XGBRegressor", enable_categorical=True, max_cat_to_onehot=1
+    ),
     "prediction column": lambda: prediction_column("size"),
     "free text": lambda: prediction_column("size"),
 }
@@ -256,13 +306,18 @@ CALIBRATIONS = {
     # Weights that were learned, from the rows themselves after a shift.
     "learned weights": (Shifted, {"target": lambda X: X.assign(size=np.sqrt(X["size"]))}),
 }
-PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS
+# Read by compiled code that cannot be checked, so that a key must vouch for them; nobody forges it.
+SIGNED = {"catboost": lambda: catboost("CatBoostRegressor"), "onnx": None}
+TORCH = "weights of torch"
+PREDICTORS = ON_NUMBERS | ON_FRAMES | OPINIONS | SIGNED | {TORCH: torch_predictor}
+KEY = b"a key of thirty-two bytes or more"
 # Archives of an earlier format without parts of scikit-learn, which load with any version of it.
 FORMAT_1 = Path(__file__).parents[1] / "archives" / "format_1"
 EARLIER = {f"format 1 {name}": FORMAT_1 / f"{name}.locus" for name in ("bart", "lightgbm", "mdn")}
 # Torch, once imported, makes each fork dearer: what needs it comes last.
 NEED_TORCH = [name for name in LOSS_MODELS if name.startswith(archives_for_tests.NEED_TORCH)]
 NEED_TORCH += ["format 1 lightgbm", "format 1 mdn"]  # their engine is an MDN
+NEED_TORCH += [TORCH]
 FADING = "fading calibration"
 EVERY = [*LOSS_MODELS, *PREDICTORS, *CALIBRATIONS, *EARLIER, FADING]
 TARGETS = [name for name in EVERY if name not in NEED_TORCH] + NEED_TORCH
@@ -293,11 +348,11 @@ def make_target(name):
     if name in LOSSES:
         settings["loss"] = LOSSES[name]()
     other = ON_FRAMES["prediction column"] if name in CALIBRATIONS else LinearRegression
-    predictor = PREDICTORS.get(name, other)()
+    predictor = onnx(X, y) if name == "onnx" else PREDICTORS.get(name, other)()
     if isinstance(predictor, ClassifierMixin):
         n_classes = 3 if name.endswith("three classes") else 2
         y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
-        settings["loss"] = "brier"
+        settings["loss"] = "brier" if hasattr(predictor, "predict_proba") else "zero_one"
     if hasattr(predictor, "fit"):
         predictor.fit(X, y)
     made, more = CALIBRATIONS.get(name, (lambda: None, {}))
@@ -321,7 +376,8 @@ def make_target(name):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.locus"
         # A forged predictor that answers otherwise is refused by kept rows, before it scores.
-        scorer.save(path, keep_rows=name in LOSS_MODELS or name == "pipeline on a frame")
+        keep = name in LOSS_MODELS or name == "pipeline on a frame"
+        scorer.save(path, keep_rows=keep, key=KEY if name in SIGNED else None)
         archive = path.read_bytes()
     return Target(name, archive, batch := batch_of(X), columns(scorer(batch)))
 

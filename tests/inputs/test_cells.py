@@ -65,8 +65,8 @@ def test_a_csv_file_gives_the_same_digests(frame, tmp_path):
     import pyarrow as pa
 
     from archives_for_tests import small_scorer
+    from locuscore.cli._datasets import open_table
     from locuscore.cli._stream import csv_types
-    from locuscore.cli._tables import open_table
 
     rows = frame.drop(columns="zoned")  # a CSV file has no zones
     rows = rows.loc[rows.index.repeat(10)].reset_index(drop=True)

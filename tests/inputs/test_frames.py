@@ -11,7 +11,18 @@ from engines_for_tests import ConstantNormal, FirstSignalNormal
 from helpers import assert_close, raises
 from locuscore import Locus, prediction_column
 from locuscore._inputs.encoder import Encoder
-from locuscore._shared.frames import as_array, as_rows, column, like_rows, numbered, take_rows
+from locuscore._shared import frames
+from locuscore._shared.frames import (
+    as_array,
+    as_frame,
+    as_rows,
+    column,
+    columns_like,
+    frames_seen_once,
+    like_rows,
+    numbered,
+    take_rows,
+)
 
 NAN = np.nan
 DAY = 86_400.0
@@ -229,6 +240,44 @@ def test_no_rows_give_results_of_the_same_kind(library):
     X = take_rows(make(library, {"a": [1.0, 2.0]}), slice(0, 0))
     assert len(like_rows(X, np.empty(0), ["bound_0.1"])) == 0
     assert like_rows(X, np.empty((0, 2)), ["p", "q"]).shape == (0, 2)
+
+
+@pytest.mark.extra
+@libraries
+def test_columns_made_directly_are_those_of_narwhals(library, monkeypatch):
+    X = make(library, {"a": [1.0, 2.0]})
+    columns = {
+        "number": np.array([1.5, np.inf]),
+        "class": np.array(["yes", "no"]),
+        "object": np.array(["yes", None], dtype=object),
+        "flag": np.array([True, False]),
+        "outputs": np.ones((2, 3)),
+    }
+    direct = columns_like(X, columns)
+    monkeypatch.setattr(frames, "_MAKERS", {})
+    by_narwhals = columns_like(X, columns)
+    assert type(direct) is type(by_narwhals) is type(X)
+    assert schema(direct) == schema(by_narwhals)
+    assert direct.equals(by_narwhals)
+
+
+@pytest.mark.extra
+@libraries
+def test_a_frame_is_looked_at_once(library, monkeypatch):
+    X, other = make(library, {"a": [1.0]}), make(library, {"b": [1.0]})
+    looked = []
+    look = nw.from_native
+    monkeypatch.setattr(
+        nw, "from_native", lambda X, **options: looked.append(X) or look(X, **options)
+    )
+    with frames_seen_once():
+        assert [as_frame(X).columns for _ in range(3)] == [["a"]] * 3
+        with frames_seen_once():
+            assert as_frame(X).columns == ["a"]
+        assert len(looked) == 1
+        assert as_frame(other).columns == ["b"]
+    assert as_frame(X).columns == ["a"]
+    assert len(looked) == 3  # outside nothing is kept, which would keep the rows in memory
 
 
 class Recorder:

@@ -112,15 +112,19 @@ def test_a_booster_of_lightgbm_is_a_predictor(frame, data, tmp_path):
 
 
 @pytest.mark.extra
-def test_a_booster_of_xgboost_is_refused_with_a_remedy_that_works(data):
+def test_a_booster_of_xgboost_is_refused_with_a_remedy_that_works(data, tmp_path):
     import xgboost
 
     X, y, _ = data
     booster = boosted("xgboost", "Regressor").fit(X, y).get_booster()
-    with raises(TypeError, "lambda X: booster.predict(xgboost.DMatrix(X))"):
+    with raises(TypeError, "g = xgboost.XGBRegressor(); g.load_model(booster.save_raw())"):
         fitted(booster, X, y)
-    wrapped = fitted(lambda X: booster.predict(xgboost.DMatrix(X)), X, y)
-    assert np.isfinite(wrapped.loss_bound(X)).all()
+    g = xgboost.XGBRegressor()
+    g.load_model(booster.save_raw())
+    assert_close(g.predict(X), booster.predict(xgboost.DMatrix(X)))
+    scorer = Scorer(fitted(g, X, y))
+    scorer.save(tmp_path / "a.locus")
+    assert_close(Scorer.load(tmp_path / "a.locus")(X)["bound_0.1"], scorer(X)["bound_0.1"])
 
 
 @pytest.mark.extra

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from locuscore._inputs.schema import ColumnKind, Schema, kind_of
+from locuscore._inputs.schema import ColumnKind, Schema, column_kinds, kind_of
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,30 @@ def test_libraries_agree_on_the_kinds_of_a_frame(library):
         "zoned time",
     ]
     assert schema.zones == (None,) * 7 + ("Europe/Berlin",)
+
+
+@pytest.mark.extra
+def test_types_of_pandas_are_read_as_narwhals_reads_them():
+    import narwhals as nw
+    import pandas as pd
+
+    values = {
+        "float": np.ones(2, dtype=np.float32),
+        "whole": np.ones(2, dtype=np.uint8),
+        "truth": np.ones(2, dtype=bool),
+        "time": np.array(["2020-01-01"] * 2, dtype="M8[s]"),
+        "duration": np.array([1, 2], dtype="m8[s]"),
+        "levels": pd.Categorical(["a", "b"]),
+        "ordered": pd.Categorical(["a", "b"], ordered=True),
+        "text": ["a", "b"],
+        "objects": pd.Series([{}, {}], dtype=object),
+        "nullable": pd.array([1, None], dtype="Int64"),
+        "arrow": pd.array(["a", "b"], dtype="string[pyarrow]"),
+    }
+    frame = nw.from_native(pd.DataFrame(values), eager_only=True)
+    read = column_kinds(frame, range(len(values)))
+    assert read == [kind_of(str(dtype)) for dtype in frame.schema.values()]
+    assert column_kinds(frame, [5, 0]) == [ColumnKind.CATEGORY, ColumnKind.FLOAT]
 
 
 def test_an_array_has_one_kind():

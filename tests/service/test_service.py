@@ -13,6 +13,7 @@ from archives_for_tests import LOSS_MODELS, rows, small_scorer, two_outputs
 from helpers import raises, warns
 from locuscore import ArchiveError, Locus, LocusWarning, Scorer
 from locuscore.engines import Forest
+from predictors_for_tests import given_to_save, rows_of, scorer_of
 from service_for_tests import (
     ARROW,
     arrow_stream,
@@ -66,6 +67,19 @@ def test_several_outputs_are_several_columns(tmp_path):
     assert_served(scorer, tmp_path / "x.locus", numbers[:30])
     with running(scorer) as client:
         assert client.get("/model").json()["columns"][:2] == ["prediction_0", "prediction_1"]
+
+
+@pytest.mark.parametrize("name", ["xgboost in a pipeline", "catboost"])
+def test_predictors_of_other_libraries_are_served(name, path):
+    scorer, (X, _) = scorer_of(name), rows_of(name, 30, 1)
+    given = given_to_save(name)
+    scorer.save(path, **given)
+    with running(path, limits(archive_key=given.get("key"))) as client:
+        answer = client.post("/score", json={"rows": json_rows(X)})
+        assert_scores(answer.json(), scorer(X))
+    if given:
+        with raises(ArchiveError, "only if you load it with the key"), running(path):
+            pass
 
 
 def assert_served(scorer, path, X):
@@ -270,7 +284,7 @@ def test_the_content_type_counts(client, headers, status):
 def test_other_paths_and_methods(client):
     assert client.get("/nothing").status_code == 404
     assert client.get("/score").status_code == 405
-    assert client.get("/docs").status_code == 404
+    assert client.get("/redoc").status_code == 404
     assert set(client.get("/nothing").json()) == {"error"}
 
 

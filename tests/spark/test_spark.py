@@ -20,6 +20,7 @@ from archives_for_tests import LOSS_MODELS, two_outputs
 from helpers import LONGEST_WAIT, raises, shown_block
 from locuscore import Locus, Scorer
 from locuscore.engines import Forest
+from predictors_for_tests import given_to_load, given_to_save, rows_of, scorer_of
 from service_for_tests import frame, frame_scorer
 
 pytestmark = [
@@ -88,6 +89,18 @@ def test_the_same_scores_as_in_memory(spark, model):
     )
     scorer = frame_scorer(model=model)
     assert_same(by_key(score_frame(scorer, df, keep=["key"])), scorer(X))
+
+
+@pytest.mark.parametrize("name", ["xgboost in a pipeline", "onnx"])
+def test_predictors_of_other_libraries_score_as_in_memory(spark, name, tmp_path):
+    from locuscore.spark import score_frame
+
+    scorer, (X, _) = scorer_of(name), rows_of(name, 60, 1)
+    scorer.save(tmp_path / "x.locus", **given_to_save(name))
+    loaded = Scorer.load(tmp_path / "x.locus", **given_to_load(name))
+    text = {"state": str} if "state" in X else {}
+    df = spark.createDataFrame(X.astype(text).assign(key=np.arange(60))).repartition(2)
+    assert_same(by_key(score_frame(loaded, df, keep=["key"])), scorer(X))
 
 
 EXECUTOR = """

@@ -36,6 +36,6 @@ def check_alarm(make, values, known, expected, rng):
     for alarm in (whole, pieces):
         assert alarm.alarmed_at == (int(over[0]) + 1 if len(over) else None)
         assert_close(alarm.log_value, expected[-1], atol=1e-9)
-        assert_close(alarm.largest, max(expected.max(), math.log(0.5)), atol=1e-9)
+        assert_close(alarm.largest, max(expected.max(), math.log(0.2)), atol=1e-9)
     assert (whole.n, whole.missing) == (len(values), np.sum(~known))
     return whole

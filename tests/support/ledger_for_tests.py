@@ -118,7 +118,7 @@ def slow_sums(decided, labels):
         measures = {"rows": 1.0, "probability": row["probability"]}
         if found:
             time, loss = max(enumerate(found), key=lambda pair: (pair[1][0], pair[0]))[1]
-            measures |= {"labelled": 1.0, "loss": loss, "square": loss**2, "bad": loss > TAU}
+            measures |= {"labelled": 1.0, "loss": loss, "bad": loss > TAU}
             measures["lag"] = (time - row["time"]) / 1e6
             for alpha, bound in zip(ALPHAS, row["bounds"], strict=True):
                 measures[f"miss {alpha}"] = loss > bound

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.extra
 
 
 def weight(j):
-    return 0.5 if j == 0 else 0.5 * math.log(ROWS) / ((j + ROWS) * math.log(j + ROWS) ** 2)
+    return 0.2 if j == 0 else 0.8 * math.log(ROWS) / ((j + ROWS) * math.log(j + ROWS) ** 2)
 
 
 def slow_values(factors):

@@ -22,7 +22,7 @@ def slow_values(p, n, levels, beyond):
     for t in range(len(p)):
         total = 0.0
         for j in active_starts(t // BLOCK):
-            weight = 0.5
+            weight = 0.8 if j else 0.2
             if j:
                 weight *= math.log(BLOCKS) / ((j + BLOCKS) * math.log(j + BLOCKS) ** 2)
             known = n + j * BLOCK

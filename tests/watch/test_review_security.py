@@ -58,8 +58,8 @@ def test_labels_without_a_loss_hold_up_no_others(watch, monkeypatch):
     monkeypatch.setattr(
         LedgerReader, "unpriced", lambda self, digest, **given: read(self, digest, 8, **given)
     )
-    watch.label(IDS[:20], ["none"] * 20)
-    watch.label(IDS[:20], ["none"] * 20, times=np.full(20, NOON))
+    watch.ledger.append_labels(IDS[:20], y=["none"] * 20)
+    watch.ledger.append_labels(IDS[:20], y=["none"] * 20, times=np.full(20, NOON))
     watch.label(IDS, Y)
     assert watch.status().data["counts"]["labelled"] == 40
 

@@ -191,11 +191,8 @@ def test_a_ledger_that_cannot_be_reached_at_the_start(scorer, tmp_path, monkeypa
         assert client.get("/watch").status_code == 503
         store.parent.mkdir()
 
-        def is_kept():
-            ask(client, ["b"])
-            return client.get("/watch").status_code == 200
-
-        wait(is_kept)
+        wait(lambda: client.get("/watch").status_code == 200)
+        assert ask(client, ["b"]) == [200]
     assert ids_in(store) == ["b"]
 
 

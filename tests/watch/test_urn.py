@@ -41,7 +41,7 @@ def slow_alarm(bad, m0, h0, delta, block):
         for j in slow_starts((t - 1) // block):
             s = j * block
             x = j + BLOCKS
-            w = 0.5 if j == 0 else 0.5 * math.log(BLOCKS) / (x * math.log(x) ** 2)
+            w = 0.2 if j == 0 else 0.8 * math.log(BLOCKS) / (x * math.log(x) ** 2)
             found.append(w * slow_ratio(sums[t] - sums[s], t - s, m0, h0))
         values.append(math.log(max(found)))
     over = np.flatnonzero(np.array(values) >= math.log(1 / delta))
@@ -61,9 +61,9 @@ def test_alarm_is_that_of_the_formula_row_by_row(rng, alpha, later, m0):
     at = np.sort(rng.integers(0, 701, size=8))
     for part in np.split(bad, at):
         alarm.update(part)
-        assert_close(alarm.log_value, values[alarm.n - 1] if alarm.n else math.log(0.5), atol=1e-9)
+        assert_close(alarm.log_value, values[alarm.n - 1] if alarm.n else math.log(0.2), atol=1e-9)
     assert alarm.alarmed_at == first
-    assert_close(alarm.largest, max(values.max(), math.log(0.5)), atol=1e-9)
+    assert_close(alarm.largest, max(values.max(), math.log(0.2)), atol=1e-9)
     whole = UrnAlarm(m0, h0, 0.02)
     whole.update(bad)
     assert whole.to_state() == alarm.to_state()
@@ -88,7 +88,7 @@ def test_starts_are_few_and_weights_add_up_to_one_at_most():
     assert len(active_starts(10**6)) < 50
     for c in (BLOCKS, ROWS):
         weights = np.exp(log_weight(np.arange(10**6), c))
-        beyond = 0.5 * math.log(c) / math.log(10**6 - 1 + c)  # the integral from there on
+        beyond = 0.8 * math.log(c) / math.log(10**6 - 1 + c)  # the integral from there on
         assert 0.9 < weights.sum() + beyond <= 1.0
     assert (recent_starts(np.array([5]), 3) == -1).all()
 

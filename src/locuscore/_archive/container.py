@@ -28,7 +28,7 @@ from locuscore._shared.files import write_atomically
 FORMAT = 2  # raised when an older version could not read what this one writes
 MANIFEST = "manifest.json"
 # No dots in folders, no absolute paths: even a tool that unpacks the file writes below its folder.
-MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(json|npy|skops|txt)")
+MEMBER_NAME = re.compile(r"([a-z0-9_]+/)?[a-z0-9_]+\.(cbm|json|npy|onnx|skops|txt)")
 LARGEST_MANIFEST = 2**24  # bytes that are read before anything is known about the file
 SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 # An empty array has no bytes to compare its header with, but arrays made from it may be large.

@@ -11,13 +11,20 @@ from sklearn.base import BaseEstimator
 
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.kept_rows import decode_rows
-from locuscore._archive.lightgbm_models import is_lightgbm
-from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types, skops_bytes
-from locuscore._archive.values import Reader, Writer
+from locuscore._archive.other_libraries import LIBRARIES, library_of
+from locuscore._archive.skops_models import HOW_TO_TRUST, foreign_types
+from locuscore._archive.torch_weights import (
+    decoded_weights,
+    encoded_weights,
+    modules_of,
+    put_weights,
+)
+from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.fold_signals import FoldSignals
 from locuscore._inputs.losses import MAKERS, Loss, cost, pinball, resolve_loss
 from locuscore._inputs.opinion import Opinion
+from locuscore._inputs.probe import Probe
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.signals import Signals, chosen_parts
 from locuscore._laws.calibration import MarginalCalibration
@@ -32,6 +39,11 @@ from locuscore.calibration._fading import FadingCalibration
 LEFT_OUT = (
     "has no safe format and is left out of the archive: supply it with "
     "Scorer.load(path, predictor=g), or --predictor MODEL."
+)
+
+NEEDS_KEY = (
+    "is left out of the archive: sign it, scorer.save(path, key=key) or --key-file FILE, and it is "
+    "held; or supply it with Scorer.load(path, predictor=g), or --predictor MODEL."
 )
 
 
@@ -156,37 +168,85 @@ def check_folds(engine: Any, calibration: Any) -> None:
         raise ArchiveError("the loss models of its folds are not those that it calibrates.")
 
 
-def encode_predictor(predictor: Any, writer: Writer) -> Any:
+def encode_predictor(predictor: Any, writer: Writer, probe: Probe | None = None) -> Any:
     """Return the predictor, or that it is not in the archive, with a warning."""
-    is_declared = kept_of(type(predictor)) is not None
-    if predictor is None or is_declared or is_lightgbm(predictor):
+    if predictor is None or kept_of(type(predictor)) is not None:
         return writer.encode(predictor)
-    if not isinstance(predictor, BaseEstimator):
-        _warn(f"the predictor, a {type(predictor).__name__}, {LEFT_OUT}")
-        return {"is": "outside", "type": type(predictor).__name__}
+    title, modules = f"the predictor, a {type(predictor).__name__},", modules_of(predictor)
+    name, before = library_of(predictor), set(writer.members)
+    is_known = modules or name is not None or isinstance(predictor, BaseEstimator)
+    why = ""
     try:
-        data = skops_bytes(predictor)
+        if modules:
+            weights = writer.encode(encoded_weights(modules))
+            return {"is": "weights", "type": type(predictor).__name__, "modules": weights}
+        if is_known:
+            state = writer.model(predictor)
+            is_skops = state["is"] == "skops"
+            foreign = foreign_types(writer.members[state["member"]]) if is_skops else []
+            if foreign:
+                _warn(f"the predictor holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
+            elif name is not None or "beside" in state:
+                _check_comes_back(state, writer, probe)
+            return state
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # skops has many reasons
-        _warn(f"the predictor {LEFT_OUT} ({error})")
-        return {"is": "outside", "type": type(predictor).__name__}
-    foreign = foreign_types(data)
-    if foreign:
-        _warn(f"the predictor holds types that are not trusted: {foreign}; {HOW_TO_TRUST}")
-    return {"is": "skops", "member": writer.add_member(data, "skops")}
+    except Exception as error:  # skops and other libraries have many reasons
+        why = f" ({str(error).rstrip('.')})"
+        for member in set(writer.members) - before:
+            del writer.members[member]
+    is_unsigned = any(one.title in why for one in LIBRARIES.values() if one.needs_key)
+    _warn(f"{title} {NEEDS_KEY if is_unsigned else LEFT_OUT}{why}")
+    return {"is": "outside", "type": type(predictor).__name__}
+
+
+def held_words(state: Any) -> str:
+    """Say what an archive has of its predictor, from what `encode_predictor` returned."""
+    kind = state.get("is") if isinstance(state, dict) else None
+    if kind == "outside":
+        return "not in the archive: pass it (--predictor)"
+    if kind == "weights":
+        return "its weights: pass one made as in fit (--predictor module:object)"
+    kinds = [kind, *(other["is"] for other in (state or {}).get("beside", []))]
+    needs_key = any(one in LIBRARIES and LIBRARIES[one].needs_key for one in kinds)
+    return "in the archive, read with its key only" if needs_key else "in the archive"
+
+
+def _check_comes_back(state: Any, writer: Writer, probe: Probe | None) -> None:
+    """Raise unless a model of another library can be read, and answers as it did in `fit`."""
+    versions = library_versions()
+    again = Reader(writer.members, versions, is_authenticated=writer.is_signed).decode(state)
+    found = None if probe is None else probe.compare(again)
+    if found is not None and found.outcome == "other":
+        raise ValueError(f"read back and asked about rows of fit, {found.text}")
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, LocusWarning, stacklevel=5)
 
 
-def decode_predictor(state: Any, reader: Reader) -> Any:
-    """Return the predictor, if the archive holds it."""
-    if isinstance(state, dict) and state.get("is") == "outside":
+def decode_predictor(state: Any, reader: Reader, given: Any, is_other: bool) -> Any:
+    """Return the predictor of the archive, or the one given, with the archive's weights put in.
+
+    One that may be another than that of `fit` keeps its own weights.
+    """
+    kind = state.get("is") if isinstance(state, dict) else None
+    if kind == "weights":
+        if given is None:
+            raise ArchiveError(
+                f"it holds the weights of its predictor, a {state['type']!s:.60}, and not its "
+                "code; pass a predictor made as in fit, whose weights are replaced: "
+                "Scorer.load(path, predictor=g), or --predictor module:object."
+            )
+        modules = modules_of(given)
+        if modules and not is_other:
+            put_weights(modules, decoded_weights(reader.decode(state["modules"])))
+    if given is not None:
+        return given
+    if kind == "outside":
         raise ArchiveError(
-            f"its predictor, a {state['type']}, has no safe format and is not in it; supply it "
-            "with Scorer.load(path, predictor=g), or --predictor MODEL."
+            f"its predictor, a {state['type']!s:.60}, has no safe format and is not in it; supply "
+            "it with Scorer.load(path, predictor=g), or --predictor MODEL."
         )
     return reader.decode(state)
 
@@ -207,7 +267,7 @@ def encode_locus(locus: Locus, writer: Writer) -> dict[str, Any]:
         "n_outputs": locus.n_outputs_,
         **({"unit": locus.unit_} if locus.unit_ else {}),
         "loss": encode_loss(locus.loss_, writer),
-        "predictor": encode_predictor(locus.predictor_, writer),
+        "predictor": encode_predictor(locus.predictor_, writer, locus.probe_),
     }
 
 
@@ -218,10 +278,13 @@ def decode_locus(
     loss: Any,
     signals: Any,
     rows: Mapping[str, Any],
+    is_other: bool = False,
 ) -> Locus:
-    """Return a fitted estimator that can score; `rows` are functions that tell groups, weights."""
-    if predictor is None:
-        predictor = decode_predictor(state["predictor"], reader)
+    """Return a fitted estimator that can score; `rows` are functions that tell groups, weights.
+
+    `is_other` says that the predictor may be another than that of `fit`.
+    """
+    predictor = decode_predictor(state["predictor"], reader, predictor, is_other)
     own_loss = decode_loss(state["loss"], reader, loss)
     locus = Locus(predictor, loss=own_loss)
     names = [*FITTED, "n_features_in_", *({"feature_names_in_"} & set(state))]

@@ -38,7 +38,7 @@ METHODS = {"predict", "predict_proba", "decision_function"}
 
 def check_fitted(model: Any) -> None:
     """Check everything inside a fitted scikit-learn object."""
-    for value in _inside(model):
+    for value in inside(model):
         # Checks of trees need the features and outputs of their model.
         if isinstance(value, Tree | TreePredictor):
             raise ValueError("a tree stands where no model looks after it")
@@ -47,8 +47,11 @@ def check_fitted(model: Any) -> None:
                 check(value)
 
 
-def _inside(model: Any) -> list[Any]:
-    """Return all objects inside an object, without the trees that their own models check."""
+def inside(model: Any, is_end: Callable[[Any], bool] = lambda _: False) -> list[Any]:
+    """Return all objects inside an object, without the trees that their own models check.
+
+    What stands inside an object for which `is_end` is true is not looked at.
+    """
     found: dict[int, Any] = {}
     waiting = [model]
     while waiting:
@@ -57,7 +60,7 @@ def _inside(model: Any) -> list[Any]:
         if id(value) in found or value is None or isinstance(value, str | bytes | int | float):
             continue
         found[id(value)] = value
-        waiting += _parts(value)
+        waiting += [] if is_end(value) else _parts(value)
     return list(found.values())
 
 
@@ -234,7 +237,7 @@ def _check_voting(model: Any) -> None:
         return
     limit = len(own["le_"].classes_)
     for voter in own["estimators_"]:
-        owns = [getattr(part, "__dict__", {}) for part in _inside(voter)]
+        owns = [getattr(part, "__dict__", {}) for part in inside(voter)]
         labels = [own["classes_"] for own in owns if "classes_" in own]
         if not is_classifier(voter) or not labels:
             raise ValueError("a vote is cast by something that is no classifier")

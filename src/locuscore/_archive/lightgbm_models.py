@@ -1,5 +1,7 @@
 """Models of LightGBM, kept as LightGBM's own text."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,10 @@ class BoosterClassifier(BoosterRegressor):
         values = super().predict(X)
         return values if values.ndim == 2 else np.column_stack([1.0 - values, values])
 
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Scores of the classes, before they become probabilities."""
+        return np.asarray(self.booster.predict(X, raw_score=True))
+
     def predict(self, X: Rows) -> np.ndarray:
         """Likeliest class."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -44,14 +50,23 @@ def is_lightgbm(model: Any) -> bool:
     return ours or bool(names & {"lightgbm.sklearn.LGBMModel", "lightgbm.basic.Booster"})
 
 
-def lightgbm_parts(model: Any) -> tuple[str, np.ndarray | None]:
+def lightgbm_parts(model: Any) -> tuple[bytes, dict[str, Any]]:
     """Return the model's text, and the classes of a classifier."""
     booster = getattr(model, "booster_", getattr(model, "booster", model))
-    return canonical_lightgbm(booster.model_to_string()), getattr(model, "classes_", None)
+    text = canonical_lightgbm(booster.model_to_string())
+    return text.encode(), {"classes": getattr(model, "classes_", None)}
 
 
-def read_lightgbm(text: str, classes: np.ndarray | None) -> BoosterRegressor:
+def read_lightgbm(data: bytes, settings: Mapping[str, Any]) -> BoosterRegressor:
     """Build a predictor from a model text, read into numbers and written anew."""
-    model = canonical_lightgbm(text)
+    model, classes = canonical_lightgbm(data.decode()), settings["classes"]
     booster = require("lightgbm", extra="lightgbm").Booster(model_str=model)
     return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)
+
+
+def read_lightgbm_file(data: bytes) -> BoosterRegressor:
+    """Build a predictor from a file that LightGBM has written; it does not name classes."""
+    text = canonical_lightgbm(data.decode())
+    objective = re.search(r"^objective=(binary|multiclass(?:ova)? num_class:(\d+))", text, re.M)
+    classes = None if objective is None else np.arange(int(objective[2] or 2))
+    return read_lightgbm(text.encode(), {"classes": classes})

@@ -18,7 +18,12 @@ IN_THE_MANIFEST = {
     "rows": str,
     "features": list,
 }
-LATER = {"signals": str, "promise": str, "unit": str}  # absent from older archives
+LATER = {
+    "signals": str,
+    "promise": str,
+    "unit": str,
+    "predictor_held": str,
+}  # absent from older archives
 IN_A_FEATURE = {"name": str, "type": str}
 IN_KEPT_ROWS = {"digests": int, "probe_rows": int, "note": str}  # absent from older archives
 

@@ -1,26 +1,23 @@
-"""A predictor from the outside: a skops, ONNX or joblib file."""
+"""A predictor from the outside: a file of skops, xgboost, LightGBM, CatBoost, ONNX or joblib."""
 
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from locuscore._archive.container import checked
+from locuscore._archive.catboost_models import read_catboost_file
+from locuscore._archive.container import ArchiveError, checked
+from locuscore._archive.lightgbm_models import read_lightgbm_file
+from locuscore._archive.onnx_models import read_onnx
 from locuscore._archive.skops_models import read_skops
-from locuscore._protocols import Rows
-from locuscore._shared.frames import as_frame, column
-from locuscore._shared.optional import require
+from locuscore._archive.xgboost_models import read_xgboost_file
 
 PICKLES = (".joblib", ".pkl", ".pickle")
-ONNX_TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(bool)": np.bool_,
-    "tensor(string)": np.object_,
+NATIVE = {
+    ".json": read_xgboost_file,
+    ".txt": read_lightgbm_file,
+    ".cbm": read_catboost_file,
+    ".onnx": read_onnx,
 }
 
 
@@ -32,8 +29,10 @@ def load_predictor(
     Parameters
     ----------
     path
-        ``model.skops``, which is read without running code; ``model.onnx``, which onnxruntime
-        runs; or ``model.joblib`` or a pickle, which run whatever code is in them.
+        ``model.skops``, ``model.json`` of xgboost or ``model.txt`` of LightGBM, which are checked
+        and read without running code; ``model.onnx`` or ``model.cbm`` of CatBoost, which their
+        libraries parse unchecked; or ``model.joblib`` or a pickle, which run whatever code is in
+        them. Classes of an xgboost or LightGBM file are 0, 1, 2, ...
     trusted
         Names of types, such as ``"sklearn.svm._classes.SVR"``, that a skops file may hold in
         addition to those on the list of this library.
@@ -41,9 +40,10 @@ def load_predictor(
         Read a joblib file or a pickle. Without it they are refused.
     """
     path = Path(path)
-    if path.suffix not in {".skops", ".onnx", *PICKLES}:
+    if path.suffix not in {".skops", *NATIVE, *PICKLES}:
         raise ValueError(
-            f"{path} cannot be read as a predictor; expected a .skops, .onnx or .joblib file."
+            f"{path} cannot be read as a predictor; expected a .skops, {', '.join(NATIVE)} or "
+            ".joblib file."
         )
     if path.suffix in PICKLES:
         if not trust_pickle:
@@ -53,47 +53,18 @@ def load_predictor(
             )
         return import_module("joblib").load(path)
     data = path.read_bytes()
-    if path.suffix == ".onnx":
-        return read_onnx(data)
+    if path.suffix in NATIVE:
+        return _read_native(path, data)
     how = "name each in trusted=[...], or with --trust TYPE, if you trust it."
     return checked(lambda: read_skops(data, trusted, how), path)
 
 
-def read_onnx(data: bytes) -> "OnnxModel":
-    """Return a predictor that runs an ONNX model."""
-    runtime = require("onnxruntime", extra="onnx")
-    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    kinds = [output.type for output in session.get_outputs()]
-    gives_probabilities = len(kinds) > 1 and kinds[1] in ("tensor(float)", "tensor(double)")
-    return OnnxClassifier(session) if gives_probabilities else OnnxModel(session)
-
-
-class OnnxModel:
-    """An ONNX model: one input of all columns in order, or one input for each column by name."""
-
-    def __init__(self, session: Any) -> None:
-        self.session = session
-
-    def predict(self, X: Rows) -> np.ndarray:
-        """Return the model's first output."""
-        return self._outputs(X)[0]
-
-    def _outputs(self, X: Rows) -> list[np.ndarray]:
-        inputs, frame = self.session.get_inputs(), as_frame(X)
-        if len(inputs) == 1:
-            columns = [np.asarray(X if frame is None else frame.to_numpy())]
-        else:
-            columns = [column(X, part.name)[:, None] for part in inputs]
-        feed: dict[str, np.ndarray] = {
-            part.name: values.astype(ONNX_TYPES[part.type])
-            for part, values in zip(inputs, columns, strict=True)
-        }
-        return [np.asarray(output) for output in self.session.run(None, feed)]
-
-
-class OnnxClassifier(OnnxModel):
-    """An ONNX model whose second output is a matrix of class probabilities."""
-
-    def predict_proba(self, X: Rows) -> np.ndarray:
-        """Return the probabilities, (n, classes)."""
-        return self._outputs(X)[1]
+def _read_native(path: Path, data: bytes) -> Any:
+    """Read a model of another library, and turn whatever a broken file provokes into one error."""
+    try:
+        return NATIVE[path.suffix](data)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # each library has its own
+        why = str(error).rstrip(".") if isinstance(error, ValueError) else "it is damaged or none"
+        raise ArchiveError(f"{path} cannot be read as a model: {why}.") from error

@@ -14,6 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.fitted_models import check_fitted
+from locuscore._archive.held_models import fill_places
 from locuscore._archive.skops_schema import SkopsFile, named
 from locuscore._archive.widths import check_widths
 from locuscore._shared.optional import require
@@ -21,6 +22,7 @@ from locuscore._shared.optional import require
 # Classes of which an object may be made and filled with attributes. Each must be safe with any
 # attributes, or have a check in `fitted_models`.
 _OBJECTS = {
+    "locuscore._archive.held_models": "HeldModel",
     "locuscore._shared.boosting": "BoostedClasses BoostedTrees",
     "locuscore.engines._boosting": "BoostedTrees",  # in archives of 0.1.0
     "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
@@ -107,8 +109,16 @@ def foreign_types(data: bytes) -> list[str]:
     return sorted(SkopsFile(data, OBJECTS).foreign())
 
 
-def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST) -> Any:
-    """Build the object, if all its types are trusted, and check what compiled code will follow."""
+def read_skops(
+    data: bytes,
+    trusted: Sequence[str] = (),
+    how: str = HOW_TO_TRUST,
+    models: Sequence[Any] = (),
+) -> Any:
+    """Build the object, if all its types are trusted, and check what compiled code will follow.
+
+    `models` are those of other libraries that stand beside the file and have places in it.
+    """
     file = SkopsFile(data, OBJECTS)
     foreign = sorted(file.foreign() - set(trusted))
     if foreign:
@@ -120,6 +130,7 @@ def read_skops(data: bytes, trusted: Sequence[str] = (), how: str = HOW_TO_TRUST
         warnings.simplefilter("ignore", InconsistentVersionWarning)
         # skops copies this list at every node, so it gets no more than it needs.
         model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
+    fill_places(model, models)
     check_fitted(model)
     check_widths(model)
     return model

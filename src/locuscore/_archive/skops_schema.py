@@ -20,7 +20,9 @@ import numpy as np
 from locuscore._archive.container import LARGEST_ITEM, ArchiveError, array_header, plain_zip
 
 Node = dict[str, Any]
+Header = tuple[tuple[int, ...], np.dtype[Any]]
 
+SCHEMA = "schema.json"  # the member that says what the others are
 PROTOCOL = 2  # of skops; older files would be read by other loaders, which are not checked here
 MOST_FUNCTIONS = 1000  # skops takes some 4 kB for each, fifty times what it takes in the file
 
@@ -78,10 +80,11 @@ class SkopsFile:
     """
 
     def __init__(self, data: bytes, objects: frozenset[str]) -> None:
+        self._headers: dict[str, Header] = {}
         # The zip of skops stands inside ours, and could expand or overlap as well.
         with plain_zip(io.BytesIO(data), len(data)) as archive:
             self._members = {name: archive.read(name) for name in archive.namelist()}
-        schema = json.loads(self._members["schema.json"])
+        schema = json.loads(self._members[SCHEMA])
         if not isinstance(schema, dict) or schema.get("protocol") != PROTOCOL:
             raise ArchiveError(f"it holds a model that is not in protocol {PROTOCOL} of skops.")
         self._builds = BUILDS | {"ObjectNode": objects}
@@ -106,9 +109,9 @@ class SkopsFile:
 
     def check(self) -> None:
         """Raise where a value that skops would build is not what its class writes."""
-        for name, data in self._members.items():
+        for name in self._members:
             if name.endswith(".npy"):  # numpy would allocate what the header claims
-                array_header(data)
+                self.header(name)
         if sum(node["__loader__"] == "FunctionNode" for node in self._nodes) > MOST_FUNCTIONS:
             raise ArchiveError(f"it holds a model with more than {MOST_FUNCTIONS} functions.")
         for node in self._nodes:
@@ -124,19 +127,25 @@ class SkopsFile:
             node.pop("__id__", None)
             if node["__loader__"] == "NdArrayNode" and node["type"] == "numpy":
                 node["__id__"] = marks.setdefault((_kind(node), node["file"]), len(marks) + 1)
+        text = json.dumps(self._schema).encode()
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w") as archive:
             for name, data in self._members.items():
-                is_schema = name == "schema.json"
-                archive.writestr(name, json.dumps(self._schema) if is_schema else data)
+                archive.writestr(name, text if name == SCHEMA else data)
         return target.getvalue()
 
-    def array(self, node: Node) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    def array(self, node: Node) -> Header:
         """Shape and type of an array of plain values."""
         known = ("numpy.ndarray", "NdArrayNode", "numpy")
         if (_kind(node), node["__loader__"], node["type"]) != known:
             raise ArchiveError("it holds something else where an array belongs.")
-        return array_header(self._members[node["file"]])
+        return self.header(node["file"])
+
+    def header(self, name: str) -> Header:
+        """Shape and type in the header of a member, which is read once."""
+        if name not in self._headers:
+            self._headers[name] = array_header(self._members[name])
+        return self._headers[name]
 
 
 def _nodes(schema: Node) -> list[Node]:
@@ -218,7 +227,7 @@ def _check_partial(file: SkopsFile, node: Node) -> None:
 
 def _check_array(file: SkopsFile, node: Node) -> None:
     if node["type"] == "numpy":
-        shape, dtype = array_header(file._members[node["file"]])
+        shape, dtype = file.header(node["file"])
         if _kind(node) != "numpy.ndarray" and (shape != () or dtype.itemsize > LARGEST_ITEM):
             raise ArchiveError("it holds an array where a single number belongs.")
     elif _kind(node) != "numpy.ndarray" or node["type"] != "json":
@@ -245,7 +254,7 @@ def _is_matrix(file: SkopsFile, item: Node) -> bool:
     """Whether an item of an array of objects is an array of more than one dimension."""
     if item["__loader__"] != "NdArrayNode":
         return False
-    return item["type"] != "numpy" or len(array_header(file._members[item["file"]])[0]) > 1
+    return item["type"] != "numpy" or len(file.header(item["file"])[0]) > 1
 
 
 def _check_dtype(file: SkopsFile, node: Node) -> None:

@@ -18,13 +18,19 @@ from sklearn.base import BaseEstimator
 from locuscore import engines
 from locuscore._archive.container import ArchiveError, array_bytes, read_array
 from locuscore._archive.fitted_models import are_numbers, limit_jobs
+from locuscore._archive.held_models import with_places
 from locuscore._archive.kinds import HOW_TO_DECLARE, Kinds, declared
-from locuscore._archive.lightgbm_models import is_lightgbm, lightgbm_parts, read_lightgbm
+from locuscore._archive.other_libraries import LIBRARIES, library_of, why_a_key
 from locuscore._archive.skops_models import read_skops, skops_bytes
 from locuscore._shared.kept import Kept, kept_of
 
 PLAIN = (bool, int, float, str, type(None))
 NUMBERS_AND_TEXT = "biufSUmM"
+# Distributions whose objects an archive may hold; some come under two names.
+WRITERS = (
+    *("locuscore", "numpy", "scikit-learn", "skops", "stochtree", "torch"),
+    *("lightgbm", "xgboost", "xgboost-cpu", "catboost", "onnxruntime"),
+)
 LONGEST_TEXT = 2**12  # longer ones are members, so that the JSON stays readable
 
 
@@ -35,6 +41,7 @@ class Writer:
     members: dict[str, bytes] = field(default_factory=dict)
     kinds: Kinds = field(default_factory=Kinds)
     foreign: dict[str, type] = field(default_factory=dict)  # by kind, as they come
+    is_signed: bool = False
 
     def encode(self, value: Any) -> Any:
         """Return a value in the types JSON has."""
@@ -77,18 +84,30 @@ class Writer:
         kept = kept_of(type(value))
         if kept is not None:
             return {"is": "object", "kind": kept.kind, "state": self._parts(value, kept)}
-        if is_lightgbm(value):
-            text, classes = lightgbm_parts(value)
-            member = self.add_member(text.encode(), "txt")
-            return {"is": "lightgbm", "member": member, "classes": self.encode(classes)}
         # skops could write an engine of somebody else, but nobody could read it without trust.
-        if isinstance(value, BaseEstimator) and not hasattr(value, "predict_draws"):
-            return {"is": "skops", "member": self.add_member(skops_bytes(value), "skops")}
+        is_model = isinstance(value, BaseEstimator) and not hasattr(value, "predict_draws")
+        if is_model or library_of(value) is not None:
+            return self.model(value)
         raise TypeError(
             f"{type(value).__name__} has no safe format and cannot be saved; an archive takes the "
             f"engines {', '.join(engines.KEPT)}, KNNGamma, and classes that declare how they are "
             f"kept, such as {HOW_TO_DECLARE}."
         )
+
+    def model(self, value: Any) -> dict[str, Any]:
+        """Return a model of scikit-learn, or of another library on the list."""
+        name = library_of(value)
+        if name is None:
+            model, others = with_places(value)
+            data = skops_bytes(model)
+            beside = {"beside": [self.model(other) for other in others]} if others else {}
+            return {"is": "skops", "member": self.add_member(data, "skops"), **beside}
+        library = LIBRARIES[name]
+        if library.needs_key and not self.is_signed:
+            raise ValueError(f"{why_a_key(library)}, so only a signed archive holds it")
+        data, settings = library.parts(value)
+        told = {key: self.encode(setting) for key, setting in settings.items()}
+        return {"is": name, "member": self.add_member(data, library.ending), **told}
 
     def _parts(self, value: Any, kept: Kept) -> dict[str, Any]:
         kind = type(value)
@@ -136,6 +155,7 @@ class Reader:
     trusted: Sequence[str] = ()
     kinds: Kinds = field(default_factory=Kinds)
     taken: set[str] = field(default_factory=set)
+    is_authenticated: bool = False
 
     def take_member(self, member: str) -> bytes:
         """Return a member, once: one that many values shared would be built as many times."""
@@ -181,7 +201,19 @@ class Reader:
             object.__setattr__(result, name, part)  # dataclasses are frozen
         return result
 
-    def skops(self, member: str) -> Any:
+    def model(self, name: str, value: Mapping[str, Any]) -> Any:
+        """Return a model of another library on the list."""
+        library = LIBRARIES[name]
+        if library.needs_key and not self.is_authenticated:
+            raise ArchiveError(
+                f"{why_a_key(library)}, so it is taken from an archive only if you load it with "
+                "the key that signed it: Scorer.load(path, key=...), or --key-file FILE; or supply "
+                "the predictor: Scorer.load(path, predictor=g), or --predictor MODEL."
+            )
+        settings = {key: self.decode(value[key]) for key in library.settings}
+        return library.read(self.take_member(value["member"]), settings)
+
+    def skops(self, value: Mapping[str, Any]) -> Any:
         """Return a part of scikit-learn's, if its minor version is the one installed."""
         written, here = self.versions.get("scikit-learn"), version("scikit-learn")
         if not isinstance(written, str):
@@ -193,7 +225,8 @@ class Reader:
                 f"reads, and {here} is installed; install scikit-learn=={minor}.*, or fit and save "
                 "it again."
             )
-        return read_skops(self.take_member(member), self.trusted)
+        models = [self.model(other["is"], other) for other in value.get("beside", [])]
+        return read_skops(self.take_member(value["member"]), self.trusted, models=models)
 
 
 def _defaults(kind: type) -> dict[str, Any]:
@@ -214,11 +247,6 @@ def _objects(reader: Reader, value: Mapping[str, Any]) -> np.ndarray:
     return array.reshape(value["shape"])
 
 
-def _lightgbm(reader: Reader, value: Mapping[str, Any]) -> Any:
-    text = reader.take_member(value["member"]).decode()
-    return read_lightgbm(text, reader.decode(value["classes"]))
-
-
 _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
     "array": lambda reader, value: read_array(reader.take_member(value["member"])),
     "bytes": lambda _, value: bytes.fromhex(value["hex"]),
@@ -226,19 +254,19 @@ _DECODERS: dict[str, Callable[[Reader, Mapping[str, Any]], Any]] = {
         reader.decode(key): reader.decode(item) for key, item in value["items"]
     },
     "float": lambda _, value: float(value["value"]),
-    "lightgbm": _lightgbm,
     "object": lambda reader, value: reader.build(value["kind"], value["state"]),
     "objects": _objects,
-    "skops": lambda reader, value: reader.skops(value["member"]),
+    "skops": lambda reader, value: reader.skops(value),
     "text": lambda reader, value: reader.take_member(value["member"]).decode(),
     "tuple": lambda reader, value: tuple(reader.decode(item) for item in value["items"]),
+    **{name: lambda reader, value: reader.model(value["is"], value) for name in LIBRARIES},
 }
 
 
 def library_versions() -> dict[str, str]:
     """Versions of the libraries whose objects an archive may hold."""
     found = {"python": platform.python_version()}
-    for name in ("locuscore", "numpy", "scikit-learn", "skops", "lightgbm", "stochtree"):
+    for name in WRITERS:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

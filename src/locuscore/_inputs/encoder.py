@@ -145,7 +145,25 @@ def _columns(X: Rows) -> list[tuple[Any, Column]]:
     if frame is None:
         table = table_of(X)
         return [(j, table[:, j]) for j in range(table.shape[1])]
-    return [(name, without_zone_names(frame[:, j])) for j, name in enumerate(frame.columns)]
+    numbers = _numbers(frame)
+    return [
+        (name, numbers[j] if j in numbers else without_zone_names(frame[:, j]))
+        for j, name in enumerate(frame.columns)
+    ]
+
+
+def _numbers(frame: nw.DataFrame[Any]) -> dict[int, np.ndarray]:
+    """Columns of numpy's numbers in a frame of pandas, by position: views take ten times longer."""
+    if not frame.implementation.is_pandas():
+        return {}
+    native = frame.to_native()
+    if native.columns.nlevels > 1:
+        return {}
+    return {
+        j: native[name].to_numpy()
+        for j, (name, dtype) in enumerate(zip(native.columns, native.dtypes, strict=True))
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+    }
 
 
 def _listed(values: Column) -> list[Any]:

@@ -53,8 +53,10 @@ def has_members(predictor: Any) -> bool:
 
 def _predicts_like(predictor: Any, *kinds: type) -> bool:
     """Whether `predict` is that of one of these classes; a subclass or object may replace it."""
+    if not isinstance(predictor, kinds):
+        return False
     own = getattr_static(predictor, "predict", None)
-    return isinstance(predictor, kinds) and own in [getattr_static(k, "predict") for k in kinds]
+    return own in [getattr_static(k, "predict") for k in kinds]
 
 
 def mean_and_spread(

@@ -61,8 +61,8 @@ def check_predictor(predictor: Any) -> None:
 # Classes whose predict or call takes their own library's data, and what to pass instead.
 _NATIVE = {
     "xgboost.core.Booster": (
-        "an xgboost.Booster reads a DMatrix, not rows; pass an XGBRegressor or XGBClassifier, or "
-        "the function lambda X: booster.predict(xgboost.DMatrix(X))."
+        "an xgboost.Booster reads a DMatrix, not rows; pass it as an XGBRegressor, or an "
+        "XGBClassifier: g = xgboost.XGBRegressor(); g.load_model(booster.save_raw())."
     ),
     "torch.nn.modules.module.Module": (
         "a torch module reads tensors, not rows; pass TorchPredictor(net), from locuscore.torch."

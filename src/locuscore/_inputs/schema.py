@@ -1,7 +1,7 @@
 """The form of the rows in `fit`, and the conversion of later rows to it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import narwhals as nw
+import numpy as np
 
 from locuscore._inputs.zones import convert, dtype_of, in_zones, offset_name
 from locuscore._protocols import Rows
@@ -76,6 +77,24 @@ def zone_of(type_name: str) -> str | None:
 def _type_name(dtype: Any) -> str:
     # The levels of an Enum are the encoder's business; here it only matters that it has some.
     return "Categorical" if isinstance(dtype, nw.Enum) else str(dtype)
+
+
+def column_kinds(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[ColumnKind]:
+    """Return what the columns at these places hold."""
+    # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
+    if not frame.implementation.is_pandas():
+        types = list(frame.schema.values())
+        return [kind_of(_type_name(types[j])) for j in places]
+    # Here narwhals makes a view of every column to find its type.
+    native = list(frame.to_native().dtypes)
+    return [_kind_in_pandas(native[j]) or kind_of(_type_name(frame[:, j].dtype)) for j in places]
+
+
+def _kind_in_pandas(dtype: Any) -> ColumnKind | None:
+    """What a column of pandas holds, where its type alone tells."""
+    if isinstance(dtype, np.dtype):
+        return kind_of(str(dtype)) if dtype.kind in "biufmM" else None
+    return ColumnKind.CATEGORY if dtype.name == "category" else None
 
 
 @dataclass(frozen=True)
@@ -148,13 +167,14 @@ class Schema:
             self._check_array(X)
             return X if frame is None else frame.to_numpy()
         self._check_names(list(frame.columns))
-        # Not by `dtype_of`: where it differs, the column is one of times and needs no cast.
-        found = (kind_of(_type_name(dtype)) for dtype in frame.schema.values())
+        found = column_kinds(frame, range(len(self.names)))
         casts = [
             nw.col(name).cast(dtype)
             for name, now, wanted in zip(self.names, found, self.kinds, strict=True)
             if (dtype := _cast(now, wanted)) is not None
         ]
+        if not casts and frame.implementation.value == self.kind:
+            return in_zones(frame.to_native(), self.zones)
         rows = as_kind(frame.with_columns(casts) if casts else frame, self.kind)
         return in_zones(rows, self.zones)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from locuscore._inputs.encoder import Encoder
-from locuscore._inputs.schema import ColumnKind, Schema, kind_of
+from locuscore._inputs.schema import ColumnKind, Schema, column_kinds, kind_of
 from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import LocusWarning, is_missing
 from locuscore._shared.frames import as_array, as_frame, column_names, n_rows, table_of
@@ -125,9 +125,12 @@ def _count_kinds(schema: Schema, X: Rows, found: Unseen) -> None:
     known = [j for j, kind in enumerate(schema.kinds) if _measure(kind)]
     frame = as_frame(X)
     # The types of text columns are left alone: some libraries look at values to find them.
-    for j in known:
-        now = X.dtype if frame is None else frame.get_column(frame.columns[j]).dtype
-        before, after = _measure(schema.kinds[j]), _measure(kind_of(str(now)))
+    if frame is None:
+        found_now = [kind_of(str(X.dtype))] * len(known) if known else []
+    else:
+        found_now = column_kinds(frame, known)
+    for j, now in zip(known, found_now, strict=True):
+        before, after = _measure(schema.kinds[j]), _measure(now)
         if after and before != after:
             values = as_array((X if frame is None else frame)[:, j])
             present = n_rows(X) - sum(map(is_missing, values.tolist()))

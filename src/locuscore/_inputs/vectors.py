@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils.extmath import randomized_svd
 
 from locuscore._protocols import FloatArray, IntArray
@@ -137,7 +136,9 @@ def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
 
 
 @lru_cache(1)
-def _hasher() -> HashingVectorizer:
+def _hasher() -> Any:
+    from sklearn.feature_extraction.text import HashingVectorizer  # noqa: PLC0415 - when first used
+
     return HashingVectorizer(
         analyzer="char_wb",
         ngram_range=(3, 4),

@@ -16,14 +16,20 @@ def dtype_of(series: nw.Series[Any]) -> Any:
     narwhals parses the zone from the name of a pandas type and expects only letters. So a column in
     America/New_York has an unknown type there, as if it held no times.
     """
-    native: Any = getattr(series.to_native(), "dtype", None)
-    zone = getattr(native, "tz", None)
-    return series.dtype if zone is None else nw.Datetime(native.unit, _name_of_zone(zone))
+    zone = _native_zone(series)
+    if zone is None:
+        return series.dtype
+    return nw.Datetime(series.to_native().dtype.unit, _name_of_zone(zone))
+
+
+def _native_zone(series: nw.Series[Any]) -> Any:
+    """The time zone of a column of pandas, as its type has it; None without one."""
+    return getattr(getattr(series.to_native(), "dtype", None), "tz", None)
 
 
 def without_zone_names(series: nw.Series[Any]) -> nw.Series[Any]:
     """Return times in a zone that narwhals cannot parse in UTC, any other column unchanged."""
-    if series.dtype == nw.Unknown and isinstance(dtype_of(series), nw.Datetime):
+    if _native_zone(series) is not None and series.dtype == nw.Unknown:
         return _in_zone(series, "UTC")
     return series
 

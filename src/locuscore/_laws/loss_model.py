@@ -12,6 +12,8 @@ from locuscore._shared.blocks import row_blocks
 from locuscore._shared.kept import Kept
 from locuscore.draws import floats_per_row
 
+FIRST_ROWS = 64  # so few fit into memory whatever a row takes, and a request of so many is one call
+
 
 @dataclass(frozen=True)
 class LossModel:
@@ -37,11 +39,21 @@ class LossModel:
             )
         return LossDistribution(draws, gamma, self.support, self.floor)
 
-    def blocks(self, S: FloatArray, offset: int = 0) -> Iterator[tuple[slice, LossDistribution]]:
-        """Laws of consecutive rows, few enough at a time to bound memory."""
-        width = floats_per_row(self.engine.predict_draws(S[:1]))
-        for rows in row_blocks(len(S), width):
-            yield slice(offset + rows.start, offset + rows.stop), self.dist(S[rows])
+    def blocks(self, S: FloatArray) -> Iterator[tuple[slice, LossDistribution]]:
+        """Laws of consecutive rows, few enough at a time to bound memory.
+
+        The laws of the first rows tell how much memory a row takes.
+        """
+        first = slice(0, min(len(S), FIRST_ROWS))
+        if not len(S):
+            return
+        laws = self.dist(S[first])
+        width = floats_per_row(laws.draws)
+        yield first, laws
+        del laws
+        for rows in row_blocks(len(S) - first.stop, width):
+            at = slice(first.stop + rows.start, first.stop + rows.stop)
+            yield at, self.dist(S[at])
 
     def survival(self, S: FloatArray, tau: float) -> FloatArray:
         """``P(Z > tau | x)`` of each row."""

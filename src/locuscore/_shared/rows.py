@@ -18,6 +18,8 @@ from locuscore._protocols import IntArray, Rows
 TEXT_COLUMN = "text"  # texts are rows of one column, by this name
 FLOATS_OF_UNKNOWN = 1_000  # what a text, or a row of the caller's own kind, may take
 MOST_DENSE_COLUMNS = 256  # a wider sparse matrix is never made dense
+# Types that narwhals knows as frames, added when one is met: to ask it again takes 0.1 ms.
+FRAME_TYPES: set[type] = set()
 
 
 class RowKind(Enum):
@@ -46,7 +48,7 @@ def kind_of_rows(X: Rows) -> RowKind | None:
         return _kind_of_array(X)
     if isinstance(X, list | tuple):
         return RowKind.TEXTS if not X or _begin_with_text(X) else None
-    if sparse.issparse(X):
+    if type(X) in FRAME_TYPES or sparse.issparse(X):
         return None
     known: Any = nw.from_native(X, allow_series=True, pass_through=True)
     if isinstance(known, nw.Series):
@@ -142,7 +144,8 @@ def take(X: Rows, rows: slice | IntArray) -> Rows:
 
 def as_series(X: Rows) -> nw.Series[Any] | None:
     """Return a uniform view of a series of pandas, polars or Arrow; None for anything else."""
-    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+    is_other = isinstance(X, np.ndarray | list | tuple) or type(X) in FRAME_TYPES
+    if is_other or sparse.issparse(X):
         return None
     found: Any = nw.from_native(X, allow_series=True, pass_through=True)
     return found if isinstance(found, nw.Series) else None

@@ -2,58 +2,25 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from locuscore import __version__
-from locuscore.cli._certify import certify
-from locuscore.cli._demo import demo
+from locuscore.cli._commands import add_commands
 from locuscore.cli._exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE
-from locuscore.cli._fit import fit
-from locuscore.cli._inspect import inspect
-from locuscore.cli._messages import one_line, reported
-from locuscore.cli._plan import plan
-from locuscore.cli._recalibrate import recalibrate
-from locuscore.cli._report import report
-from locuscore.cli._score import score
-from locuscore.cli._serve import serve
+from locuscore.cli._messages import one_line
 from locuscore.cli._terminal import as_json
-from locuscore.cli._watch import watch
 
 app = typer.Typer(
     name="locuscore",
     help="How bad can this one prediction be? A calibrated bound on the loss of every prediction.",
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXAMPLES: dict[Callable[..., None], list[str]] = {
-    demo: ["demo"],
-    fit: [
-        "fit rows.parquet -t price --prediction quoted --tau 500 -o guard.locus",
-        "fit rows.csv -t price -p model.skops --alpha 0.05 -o guard.locus",
-        "fit rows.parquet -t price --prediction quoted --groups region -o guard.locus",
-    ],
-    certify: ["certify guard.locus fresh.csv --tau 500 --eta 0.05 -o safe.locus"],
-    score: [
-        "score guard.locus rows.parquet --keep id -o scored.parquet",
-        "score guard.locus rows.csv --keep-all -o scored.csv",
-    ],
-    recalibrate: ["recalibrate guard.locus recent.parquet -o newer.locus"],
-    inspect: ["inspect guard.locus"],
-    report: ["report guard.locus test.parquet --unit dollars -o report.html"],
-    serve: ["serve guard.locus --port 8000"],
-}
-
-
-for command, examples in EXAMPLES.items():
-    lines = [f"locuscore {example}" for example in examples]
-    app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(command))
-app.add_typer(plan, name="plan")
-app.add_typer(watch, name="watch")
+add_commands(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,9 +8,10 @@ import typer
 
 from locuscore.calibration import ByGroup, ClusterRows, CrossFit, OutOfBag, Shifted
 from locuscore.cli import _options as options
+from locuscore.cli._datasets import open_table
 from locuscore.cli._option_values import missing_columns
 from locuscore.cli._sample import Sample, sample_rows
-from locuscore.cli._tables import Source, open_table
+from locuscore.cli._tables import Source
 from locuscore.cli._terminal import Terminal
 
 

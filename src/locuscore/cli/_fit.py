@@ -14,6 +14,7 @@ from locuscore import FlagRule, Locus, Scorer, prediction_column
 from locuscore._shared.checks import check_alpha, check_between
 from locuscore.cli import _options as options
 from locuscore.cli._calibration import CalibrationOptions
+from locuscore.cli._datasets import open_table
 from locuscore.cli._exit_codes import NOTHING_ACCEPTED
 from locuscore.cli._id_columns import warn_of_ids_and_times
 from locuscore.cli._option_values import (
@@ -26,7 +27,7 @@ from locuscore.cli._option_values import (
 )
 from locuscore.cli._options import Rule
 from locuscore.cli._sample import Sample, sample_rows, whole_numbers
-from locuscore.cli._tables import Source, file_format, open_table
+from locuscore.cli._tables import CsvSource, Source
 from locuscore.cli._terminal import Terminal, print_card, print_plain, size_text
 
 
@@ -171,7 +172,7 @@ def read_labelled(
     if sample.n_dropped:
         terminal.note(sample.note)
     rows = sample.rows
-    for name in whole if file_format(source.path) == "csv" else ():
+    for name in whole if isinstance(source, CsvSource) else ():
         j = rows.schema.get_field_index(name)
         rows = rows.set_column(j, name, whole_numbers(rows.column(j)))
     return Sample(rows, sample.n_read)

@@ -48,7 +48,7 @@ def _entries(facts: Mapping[str, Any]) -> dict[str, str]:
         "loss": facts["loss"] + (f", in {facts['unit']}" if facts.get("unit") else ""),
         "engine": facts["engine"],
         **({"signals": facts["signals"]} if "signals" in facts else {}),
-        "predictor": facts["predictor"],
+        "predictor": ", ".join(filter(None, (facts["predictor"], facts.get("predictor_held")))),
         "calibration": f"{facts['n_calibration']:,} rows",
         **({"bounds": facts["promise"]} if "promise" in facts else {}),
         "gives": ", ".join(map(str, facts["columns"])),

@@ -8,11 +8,11 @@ import numpy as np
 
 from locuscore import Scorer
 from locuscore.cli._calibration import check_no_target, cluster_labels
+from locuscore.cli._datasets import open_table
 from locuscore.cli._fit import known_target, read_labelled, split_target
 from locuscore.cli._option_values import missing_columns
 from locuscore.cli._sample import Sample
 from locuscore.cli._stream import csv_types, feature_columns
-from locuscore.cli._tables import open_table
 from locuscore.cli._terminal import Terminal
 
 

@@ -11,7 +11,7 @@ from typing import IO
 
 
 @contextmanager
-def only_one(output: Path, source: Path) -> Iterator[None]:
+def only_one(output: Path, source: str) -> Iterator[None]:
     """Hold the lock of an output; a second run is told who holds it.
 
     The system locks a hidden file and releases it when the process ends, however that happens; the
@@ -54,13 +54,13 @@ def _locked(path: Path, output: Path) -> IO[str]:
         file.close()
 
 
-def _facts(source: Path) -> str:
+def _facts(source: str) -> str:
     return json.dumps(
         {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            "input": str(source.resolve()),
+            "input": source,
         }
     )
 

@@ -137,7 +137,7 @@ def check_file(path: Path) -> None:
         raise FileNotFoundError(f"there is no file {path}.")
 
 
-def missing_columns(path: Path, wanted: Sequence[str], found: Sequence[str]) -> None:
+def missing_columns(path: object, wanted: Sequence[str], found: Sequence[str]) -> None:
     """Raise if a file has not all the columns that are needed."""
     missing = [name for name in wanted if name not in found]
     if missing:

@@ -69,8 +69,20 @@ Quiet = Annotated[bool, switch("--quiet -q", "Print errors only.", OUTPUT)]
 Debug = Annotated[bool, switch("--debug", "Show the traceback of an error.", OUTPUT)]
 Archive = Annotated[Path, argument("ARCHIVE", "A file written by fit.")]
 Data = Annotated[Path, argument("DATA", "A CSV, Parquet or Arrow file.")]
+Rows = Annotated[
+    str,
+    argument("DATA", "A CSV, Parquet or Arrow file, or a folder of Parquet files; path or URL."),
+]
 NewArchive = Annotated[Path, option("--output -o", "ARCHIVE", "The archive to write.")]
-Scored = Annotated[Path, option("--output -o", "FILE", "CSV, Parquet or Arrow file to write.")]
+Scored = Annotated[
+    str,
+    option(
+        "--output -o",
+        "PLACE",
+        "CSV, Parquet or Arrow file to write, or, without an ending, a folder of Parquet files; "
+        "path or URL.",
+    ),
+]
 KeyFile = Annotated[
     Path | None,
     option(
@@ -114,7 +126,11 @@ Prediction = Annotated[
 Predictor = Annotated[
     str | None,
     option(
-        "--predictor -p", "MODEL", "A .skops, .onnx or .joblib file, or module:object.", PREDICTOR
+        "--predictor -p",
+        "MODEL",
+        "A .skops, .json (xgboost), .txt (LightGBM), .cbm (CatBoost), .onnx or .joblib file, or "
+        "module:object.",
+        PREDICTOR,
     ),
 ]
 Trust = Annotated[
@@ -312,6 +328,14 @@ Keep = Annotated[
     list[str] | None, option("--keep", "COLUMN", "Pass this column through. Repeatable.")
 ]
 KeepAll = Annotated[bool, switch("--keep-all", "Pass all columns through.")]
+PartitionBy = Annotated[
+    list[str] | None,
+    option(
+        "--partition-by",
+        "COLUMN",
+        "Write one subfolder for each value of this column, kept or new, such as flag. Repeatable.",
+    ),
+]
 Prefix = Annotated[str, option("--prefix", "TEXT", "Put before the names of the new columns.")]
 BadRowsChoice = Annotated[
     BadRows,

@@ -13,6 +13,7 @@ plan = typer.Typer(
     no_args_is_help=True,
     help="How many labelled rows are needed; exact, not asymptotic.",
     rich_markup_mode="rich",
+    add_completion=False,
 )
 
 EXAMPLE = "[bold]Example[/]\n\nlocuscore plan"

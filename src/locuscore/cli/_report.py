@@ -11,15 +11,17 @@ import typer
 from rich.console import Console
 
 from locuscore import Scorer
+from locuscore._shared.arrow_tables import BATCH_ROWS, even_tables
 from locuscore.cli import _options as options
 from locuscore.cli._calibration import check_no_target
+from locuscore.cli._datasets import open_table
 from locuscore.cli._exit_codes import BROKEN
 from locuscore.cli._fit import check_target, known_target
 from locuscore.cli._option_values import ArchiveOptions, check_output, missing_columns
 from locuscore.cli._options import OUTPUT, option, switch
 from locuscore.cli._sample import sample_rows
 from locuscore.cli._stream import csv_types, feature_columns
-from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
+from locuscore.cli._tables import Source
 from locuscore.cli._terminal import Terminal, print_plain, size_text
 from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
 

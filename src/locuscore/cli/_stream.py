@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from locuscore import Scorer
+from locuscore._shared.arrow_tables import even_tables
 from locuscore._shared.checks import BadRowsError
+from locuscore.arrow import TableScorer
 from locuscore.cli._option_values import missing_columns
 from locuscore.cli._resumable import ResumableOutput
-from locuscore.cli._tables import Source, even_tables
+from locuscore.cli._tables import Source
 
 N_BAD = b"bad_rows"  # in the metadata of a part
 # By the kind of a column in `fit`; others are guessed.
@@ -24,7 +25,7 @@ CSV_TYPES = {
 }
 
 
-def feature_columns(scorer: Scorer, path: Path, found: list[str]) -> list[str]:
+def feature_columns(scorer: Scorer, path: object, found: list[str]) -> list[str]:
     """Names, in a file, of the columns the scorer needs, in its order."""
     schema = scorer.schema
     if schema.kind != "array":
@@ -47,49 +48,6 @@ def csv_types(scorer: Scorer) -> dict[str, Any] | None:
         str(name): CSV_TYPES.get(kind.value)
         for name, kind in zip(scorer.schema.names, scorer.schema.kinds, strict=True)
     }
-
-
-@dataclass(frozen=True)
-class BlockScorer:
-    """Turns a table of rows into one of kept columns and scores."""
-
-    scorer: Scorer
-    features: list[str]
-    kept: list[str]
-    prefix: str = ""
-    is_tolerant: bool = False
-
-    def __post_init__(self) -> None:
-        twice = set(self.kept) & {self.prefix + name for name in self.scorer.column_names}
-        if twice:
-            raise ValueError(
-                f"the kept column {', '.join(sorted(twice))} has the name of a new one; use "
-                "--prefix, or do not keep it."
-            )
-
-    @property
-    def columns(self) -> list[str]:
-        """All columns that are read."""
-        return list(dict.fromkeys([*self.features, *self.kept]))
-
-    def __call__(self, table: Any) -> Any:
-        """Score a table."""
-        rows, n_bad = table.select(self.features), 0
-        if self.is_tolerant:
-            scores, is_bad = self.scorer.tolerate(rows)
-            n_bad = int(is_bad.sum())
-        else:
-            scores = self.scorer(rows)
-        # A file of Arrow batches has one dictionary per column, so each batch's own must go.
-        columns = {name: _without_dictionary(table.column(name)) for name in self.kept}
-        columns |= {self.prefix + name: scores.column(name) for name in scores.column_names}
-        return pa.table(columns).replace_schema_metadata({N_BAD: str(n_bad)})
-
-
-def _without_dictionary(column: Any) -> Any:
-    if not pa.types.is_dictionary(column.type):
-        return column
-    return column.cast(column.type.value_type)
 
 
 @dataclass
@@ -124,29 +82,33 @@ class Counts:
 
 def score_blocks(
     source: Source,
-    block: BlockScorer,
+    score: TableScorer,
     parts: ResumableOutput,
     size: int,
     advance: Callable[[int], None],
 ) -> int:
     """Score the blocks that are not done yet; return how many rows an earlier run had done."""
     first = parts.n_done
-    batches = source.batches(block.columns, first * size)
+    batches = source.batches(score.columns, first * size)
     for table in even_tables(batches, size):
         try:
-            scored = block(table)
+            parts.append(_part(score, table))
         except BadRowsError as error:
             error.move(parts.n_done * size)
             raise
-        parts.append(scored)
         advance(table.num_rows)
     if not parts.n_done:
-        parts.append(block(pa.Table.from_batches([next(source.batches(block.columns))])))
+        parts.append(_part(score, pa.Table.from_batches([next(source.batches(score.columns))])))
     return first * size
 
 
+def _part(score: TableScorer, table: Any) -> Any:
+    scored, n_bad = score(table)
+    return scored.replace_schema_metadata({N_BAD: str(n_bad)})
+
+
 def figures_of(
-    counts: Counts, output: Path, resumed: int, seconds: float, unseen: Mapping[Any, int]
+    counts: Counts, output: object, resumed: int, seconds: float, unseen: Mapping[Any, int]
 ) -> Mapping[str, Any]:
     """Return what a run has to report; `unseen` are counts over the rows of this run."""
     resumed = min(resumed, counts.rows)

@@ -4,14 +4,15 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-BATCH_ROWS = 65_536
+from locuscore._shared.arrow_tables import BATCH_ROWS, skip_rows
+from locuscore.cli._places import LocalPlace, Place
+
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 CSV_BLOCK = 2**22  # bytes; the types of a CSV file are guessed from the first block
 ENDINGS = {
@@ -30,7 +31,7 @@ ARROW_FILE = b"ARROW1"  # first bytes of a file of record batches; a stream has 
 class Source(ABC):
     """A file of rows: its schema, and the number of rows where the file says so."""
 
-    path: Path
+    path: Place
     schema: Any
     n_rows: int | None = None
 
@@ -51,24 +52,24 @@ class Source(ABC):
         """Record batches of the file, with these columns at least."""
 
 
-def file_format(path: Path) -> str:
+def file_format(place: Place) -> str:
     """Return csv, parquet or arrow, by the ending of the name."""
-    found = [kind for ending, kind in ENDINGS.items() if path.name.lower().endswith(ending)]
+    found = [kind for ending, kind in ENDINGS.items() if place.name.lower().endswith(ending)]
     if not found:
-        raise ValueError(f"{path} has an unknown ending; expected one of {', '.join(ENDINGS)}.")
+        raise ValueError(f"{place} has an unknown ending; expected one of {', '.join(ENDINGS)}.")
     return found[0]
 
 
-def open_table(path: Path, types: Mapping[str, Any] | None = None) -> Source:
+def open_file(path: Place, types: Mapping[str, Any] | None = None) -> Source:
     """Open a file of rows.
 
     `types` are the Arrow types of the columns of a CSV file, text for those not named; without
     them they are guessed.
     """
     kind = file_format(path)
-    if not path.is_file():
+    if not path.is_file:
         raise FileNotFoundError(f"there is no file {path}.")
-    if not path.stat().st_size:
+    if not path.info.size:
         raise ValueError(f"{path} is empty.")
     try:
         match kind:
@@ -89,47 +90,47 @@ class ParquetSource(Source):
     file: Any = None
 
     @classmethod
-    def open(cls, path: Path) -> "ParquetSource":
+    def open(cls, path: Place) -> "ParquetSource":
         """Read the schema and the number of rows."""
-        # With reading ahead, all row groups would stay in memory until the last one is done.
-        file = pq.ParquetFile(path, pre_buffer=False)
+        # A store answers slowly, so there each row group is fetched at once.
+        file = pq.ParquetFile(path.open_file(), pre_buffer=not isinstance(path, LocalPlace))
         return cls(path, file.schema_arrow, int(file.metadata.num_rows), file)
 
     def _read(self, columns: list[str], start: int) -> Iterator[Any]:
-        first, n_groups = 0, self.file.num_row_groups
-        while first < n_groups and (n := self.file.metadata.row_group(first).num_rows) <= start:
-            start -= n
-            first += 1
-        groups = list(range(first, n_groups))
-        read = self.file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns)
-        yield from _skip(read, start)
+        # One by one: together, all row groups would stay in memory until the last one is done.
+        for group in range(self.file.num_row_groups):
+            n = self.file.metadata.row_group(group).num_rows
+            if start < n:
+                read = self.file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
+                yield from skip_rows(read, start)
+            start = max(0, start - n)
 
 
 class ArrowSource(Source):
     """A file or a stream of Arrow record batches."""
 
     @classmethod
-    def open(cls, path: Path) -> "ArrowSource":
+    def open(cls, path: Place) -> "ArrowSource":
         """Read the schema."""
-        with pa.memory_map(str(path)) as file:
+        with _mapped(path) as file:
             return cls(path, _arrow_reader(file).schema)
 
     def _read(self, columns: list[str], start: int) -> Iterator[Any]:
-        with pa.memory_map(str(self.path)) as file:
+        with _mapped(self.path) as file:
             reader = _arrow_reader(file)
             whole = (
                 (reader.get_batch(i) for i in range(reader.num_record_batches))
                 if hasattr(reader, "get_batch")
                 else iter(reader)
             )
-            yield from _skip(whole, start)
+            yield from skip_rows(whole, start)
 
 
 class CsvSource(Source):
     """A CSV file with a header; read from the beginning, also to skip rows."""
 
     @classmethod
-    def open(cls, path: Path, types: Mapping[str, Any] | None) -> "CsvSource":
+    def open(cls, path: Place, types: Mapping[str, Any] | None) -> "CsvSource":
         """Find the columns, and the types that are not given."""
         fields = []
         for part in _csv_reader(path, {}).schema:
@@ -139,12 +140,12 @@ class CsvSource(Source):
 
     def _read(self, columns: list[str], start: int) -> Iterator[Any]:
         types = {name: self.schema.field(name).type for name in columns}
-        yield from _skip(_csv_reader(self.path, types), start)
+        yield from skip_rows(_csv_reader(self.path, types), start)
 
 
-def _csv_reader(path: Path, types: Mapping[str, Any]) -> Any:
+def _csv_reader(path: Place, types: Mapping[str, Any]) -> Any:
     return pacsv.open_csv(
-        pa.input_stream(str(path), compression="detect"),
+        path.open_stream(),
         read_options=pacsv.ReadOptions(block_size=CSV_BLOCK),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(
@@ -162,13 +163,17 @@ def _settled(kind: Any) -> Any:
     return pa.string() if pa.types.is_null(kind) else kind
 
 
+def _mapped(path: Place) -> Any:
+    return pa.memory_map(path.path) if isinstance(path, LocalPlace) else path.open_file()
+
+
 def _arrow_reader(file: Any) -> Any:
     is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
     file.seek(0)
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
-def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
+def _empty(path: Place, schema: Any, columns: Sequence[str]) -> Any:
     """Return an empty batch of these columns, each of which must occur exactly once in the file."""
     doubled = [name for name in dict.fromkeys(columns) if schema.names.count(name) > 1]
     if doubled:
@@ -178,30 +183,6 @@ def _empty(path: Path, schema: Any, columns: Sequence[str]) -> Any:
         )
     fields = [schema.field(name) for name in columns]
     return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
-
-
-def _skip(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    for batch in batches:
-        if rows < batch.num_rows:
-            yield batch.slice(rows) if rows else batch
-        rows = max(0, rows - batch.num_rows)
-
-
-def even_tables(batches: Iterable[Any], size: int) -> Iterator[Any]:
-    """Cut a stream into tables of `size` rows, the last of them shorter; none are empty."""
-    waiting: list[Any] = []
-    n_waiting = 0
-    for batch in batches:
-        rest = batch
-        while n_waiting + rest.num_rows >= size:
-            cut = size - n_waiting
-            yield pa.Table.from_batches([*waiting, rest.slice(0, cut)])
-            waiting, n_waiting, rest = [], 0, rest.slice(cut)
-        if rest.num_rows:
-            waiting.append(rest)
-            n_waiting += rest.num_rows
-    if n_waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def write_tables(file: IO[bytes], kind: str, schema: Any, tables: Iterable[Any]) -> None:

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from locuscore._shared.json_values import to_json
 from locuscore._shared.progress import progress_bar, spinner
 from locuscore.cli._options import Debug, Json, Quiet
 
@@ -79,6 +78,8 @@ def two_columns(entries: Mapping[str, str]) -> Table:
 
 def as_json(value: Any) -> str:
     """Return JSON; numbers that it does not have are the texts "inf", "-inf" and "nan"."""
+    from locuscore._shared.json_values import to_json  # noqa: PLC0415 - numpy, when first used
+
     return json.dumps(to_json(value), indent=1, allow_nan=False)
 
 

@@ -12,6 +12,7 @@ watch = typer.Typer(
     no_args_is_help=True,
     help="Is the promise still kept? Decisions and labels in a ledger, and alarms.",
     rich_markup_mode="rich",
+    add_completion=False,
 )
 STORE = "--store sqlite:///decisions.db"
 EXAMPLES: dict[Callable[..., None], str] = {

@@ -9,10 +9,12 @@ import pyarrow.compute as pc
 import typer
 
 from locuscore import Scorer
+from locuscore._shared.arrow_tables import BATCH_ROWS, even_tables
 from locuscore.cli import _options as options
+from locuscore.cli._datasets import open_table
 from locuscore.cli._option_values import ArchiveOptions, missing_columns
 from locuscore.cli._options import option
-from locuscore.cli._tables import BATCH_ROWS, Source, even_tables, open_table
+from locuscore.cli._tables import Source
 from locuscore.cli._terminal import Terminal, print_plain
 from locuscore.cli._watch_options import Scored, Store, WatchOptions, check_ledger, opened_for
 

@@ -1,15 +1,17 @@
 """Laws made of points or quantiles, with a power tail beyond the last one."""
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore.draws._base import ArrayDraws
 from locuscore.draws._inversion import SMALLEST_FLOAT, raise_until_below
+from locuscore.draws._order import order_statistics
 
 FEWEST_TO_SEARCH = 64  # points; fewer are counted faster
+FEWEST_SEARCHES = 32  # laws; halving has many small steps
 TAIL_INDEX = 3.0  # beyond the last point a law falls off like a power, so it never reaches zero
 
 
@@ -31,6 +33,15 @@ def _count(flags: BoolArray) -> IntArray:
         return np.count_nonzero(flags, axis=-1)
     counts = np.bitwise_count(np.ascontiguousarray(flags).view(np.uint64))
     return counts.sum(axis=-1, dtype=np.int64)
+
+
+@lru_cache(16)
+def _even_survival(tail_mass: float, m: int) -> FloatArray:
+    """From the mass of the tail to 1 in m equal steps."""
+    # Both ends exact: below its smallest point a law's survival is 1, not nearly 1.
+    found = np.linspace(tail_mass, 1.0, m + 1)
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)
@@ -71,17 +82,10 @@ class StepDraws(ArrayDraws):
         return np.where(count == 0, beyond, step)
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
-        """Inverses at m levels of the one law per row, (n, m): places in its sorted points.
-
-        A level has the same place in every row, so many shared levels cost little more than one.
-        """
+        """Inverses at m levels of the one law per row, (n, m): order statistics of its points."""
         count = np.searchsorted(self._survival_by_count, level, side="left")
-        points = self._sorted()[:, 0]
-        index = np.clip(points.shape[1] - count, 0, points.shape[1] - 1)
-        if level.ndim == 1:
-            values = np.take(points, index, axis=1)
-        else:
-            values = np.take_along_axis(points, index, axis=1)
+        m = self.points.shape[2]
+        values = order_statistics(self.points[:, 0], np.clip(m - count, 0, m - 1))
         # A step is exact; on the tail the inverse is rounded, and raised until it covers.
         in_tail = np.flatnonzero((np.atleast_2d(count) == 0).any(axis=0))
         full = np.broadcast_to(level, values.shape)
@@ -107,7 +111,7 @@ class StepDraws(ArrayDraws):
     def _count_above(self, z: FloatArray) -> IntArray:
         """How many points of each draw lie above z: by halving, once many are in order."""
         m = self.points.shape[2]
-        if not self._in_order or m < FEWEST_TO_SEARCH:
+        if not self._in_order or m < FEWEST_TO_SEARCH or z.size < FEWEST_SEARCHES:
             return _count(self.points > z[:, :, None])
         # Halving on all draws at once, where np.searchsorted takes one sorted array.
         upto = np.zeros(self.shape, dtype=np.int64)  # this many are known not to lie above
@@ -124,8 +128,7 @@ class StepDraws(ArrayDraws):
     @cached_property
     def _survival_by_count(self) -> FloatArray:
         """Survival below the tail's start, by the number of points above."""
-        # Both ends exact: below its smallest point a law's survival is 1, not nearly 1.
-        return np.linspace(self.tail_mass, 1.0, self.points.shape[2] + 1)
+        return _even_survival(self.tail_mass, self.points.shape[2])
 
     def _sorted(self) -> FloatArray:
         if not self._in_order:

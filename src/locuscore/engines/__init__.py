@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from locuscore._shared.checks import check_methods
 from locuscore._shared.optional import require
 
 if TYPE_CHECKING:
@@ -141,6 +140,8 @@ def resolve_engine(engine: "LossEngine | str | None") -> "LossEngine":
         return default_engine()
     if isinstance(engine, str):
         return _named_engine(engine)
+    from locuscore._shared.checks import check_methods  # noqa: PLC0415 - numpy, when first used
+
     check_methods(engine, ["fit", "predict_draws"], "engine")
     return engine
 

@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
@@ -14,15 +13,26 @@ from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.signed_errors import ErrorLoss, SignedErrors
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
+from locuscore._shared.flat_trees import forget, once
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
-from locuscore.draws import StepDraws, WeightedDraws, smallest_scale
+from locuscore.draws import Draws, StepDraws, WeightedDraws, smallest_scale
+from locuscore.draws._lazy import LazyDraws
+from locuscore.engines._forest_leaves import (
+    FEW_ROWS,
+    FewRows,
+    as_float32,
+    leaves_of,
+    ordered_leaves,
+)
 from locuscore.engines._row_unit import RowUnit
 from locuscore.engines._shared_shape import SharedShape, out_of_bag, share_of_few_rows
 
 MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
 N_FIRST_TREES = 25  # of each choice, to compare them by
+FEWEST_LAZY = 64  # rows; fewer have their laws at once
+LAWS_AT_A_TIME = 256  # rows whose points stay in the cache until they are sorted
 N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 
@@ -74,7 +84,7 @@ class Forest(BaseEstimator):
         Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
         It has no effect without gamma.
     n_jobs
-        Threads for growing the trees and for finding the leaf of each row.
+        Threads for growing the trees, and for the laws of blocks of rows.
     random_state
         Seed of the forest.
     """
@@ -117,6 +127,7 @@ class Forest(BaseEstimator):
         """
         if self.n_points < 1:
             raise ValueError(f"n_points must be at least 1; got {self.n_points}.")
+        forget(self)
         self.n_draws_ = self._count_draws()
         self.unit_ = None
         if errors is None and spread is not None:  # expected errors say more than their size
@@ -148,21 +159,29 @@ class Forest(BaseEstimator):
         self.class_law_ = None if class_law is None else class_law.weighted(share)
         return self
 
-    def predict_draws(self, S: FloatArray) -> StepDraws | WeightedDraws:
-        """Return the leaf samples each row falls into."""
-        check_is_fitted(self)
+    def predict_draws(self, S: FloatArray) -> Draws:
+        """Return the leaf samples each row falls into; of many rows, when they are asked for."""
+        if not hasattr(self, "table_"):
+            check_is_fitted(self)
         if len(self.forest_.estimators_) != self.n_trees:  # in an archive, which may hold anything
             raise ValueError("Forest has other trees than it claims.")
-        leaves = self._leaves(S)
-        for row, leaf in zip(self.table_row_, leaves.T, strict=True):
-            leaf[:] = row[leaf]
         if len(self.table_) < self.n_trees:  # a row would take more memory than the table
             raise ValueError("Forest has fewer leaves than trees.")
         # An archive written before trees were pooled has one per draw.
-        return self.laws(self._points(S, leaves), S, getattr(self, "n_draws_", self.n_trees))
+        n_draws = getattr(self, "n_draws_", self.n_trees)
+        places, order = self._places(S)
 
-    def laws(self, points: FloatArray, S: FloatArray, n_draws: int) -> StepDraws | WeightedDraws:
-        """Return the laws of rows, given their points in each tree, (n, trees, points)."""
+        def laws(rows: IntArray | slice) -> StepDraws | WeightedDraws:
+            return self.laws(self._points(S[rows], places[rows], n_draws), S[rows])
+
+        if len(S) < FEWEST_LAZY:
+            return laws(slice(None))
+        # All points at once would take eight times the memory of the leaves, and leave the cache.
+        floats = self.n_trees // 2 + S.shape[1]
+        return LazyDraws(laws, order, n_draws, LAWS_AT_A_TIME, floats, self.n_jobs)
+
+    def laws(self, points: FloatArray, S: FloatArray) -> StepDraws | WeightedDraws:
+        """Return the laws of rows, given the points of their draws, (n, draws, points)."""
         flat = points.reshape(len(points), -1)
         top = flat.max(axis=1)
         scale = np.maximum(flat.mean(axis=1) - flat.min(axis=1), self.smallest_)
@@ -172,7 +191,7 @@ class Forest(BaseEstimator):
                 raise ValueError("Forest measures losses in an unknown unit.")
             size = unit(S)
             points, top, scale = points * size[:, None, None], top * size, scale * size
-        draws = StepDraws(points.reshape(len(points), n_draws, -1), top, scale)
+        draws = StepDraws(points, top, scale)
         class_law = getattr(self, "class_law_", None)
         if class_law is None:
             return draws
@@ -180,9 +199,18 @@ class Forest(BaseEstimator):
             raise ValueError("Forest has an unknown law of classes.")
         return class_law.mixed_with(draws, S)
 
-    def _points(self, S: FloatArray, leaves: IntArray) -> FloatArray:
-        """Points of each row and tree, given rows of the tables, (n, trees, points)."""
-        points = [self.table_[leaves]]
+    def _places(self, S: FloatArray) -> tuple[IntArray, IntArray]:
+        """The leaf of each row in each tree, as a row of the tables, and an order of the rows."""
+        if len(S) <= FEW_ROWS and S.shape[1] == self.forest_.n_features_in_:
+            few = once(self, lambda: FewRows.of(self.forest_, self.table_row_))
+            if few is not None:
+                return few.leaves(S), np.arange(len(S))
+        return ordered_leaves(self.forest_, S, self.n_jobs, self.table_row_)
+
+    def _points(self, S: FloatArray, places: IntArray, n_draws: int) -> FloatArray:
+        """Points of each row and draw, given rows of the tables, (n, draws, points)."""
+        shape = (len(S), n_draws, -1)
+        points = [self.table_.take(places, axis=0).reshape(shape)]
         errors, loss = (getattr(self, name, None) for name in ("error_table_", "error_loss_"))
         if errors is not None:
             # Of an archive: any other shape or kind would multiply the memory that a row takes.
@@ -192,12 +220,12 @@ class Forest(BaseEstimator):
             if not fits or not isinstance(loss, ErrorLoss):
                 raise ValueError("Forest expects errors in other leaves than it has.")
             expected = S[:, column, None, None]
-            points.append(loss(expected + errors[leaves]))
-        shape = getattr(self, "shape_", None)
-        if shape is not None:
-            if not isinstance(shape, SharedShape) or len(shape.means) != len(self.table_):
+            points.append(loss(errors.take(places, axis=0).reshape(shape) + expected))
+        shared = getattr(self, "shape_", None)
+        if shared is not None:
+            if not isinstance(shared, SharedShape) or len(shared.means) != len(self.table_):
                 raise ValueError("Forest has a shape of other leaves than it has.")
-            points.append(shape.points(leaves))
+            points.append(shared.points(places).reshape(shape))
         return points[0] if len(points) == 1 else np.concatenate(points, axis=2)
 
     def _count_draws(self) -> int:
@@ -234,7 +262,7 @@ class Forest(BaseEstimator):
         ]
         if len(forests) == 1:
             return forests[0].fit(S, targets)
-        rows, n_first = _as_float32(S), min(N_FIRST_TREES, self.n_trees)
+        rows, n_first = as_float32(S), min(N_FIRST_TREES, self.n_trees)
         for forest in forests:
             # A warm start keeps these trees when the best forest grows the rest of its own.
             forest.set_params(n_estimators=n_first, warm_start=True).fit(S, targets)
@@ -246,20 +274,7 @@ class Forest(BaseEstimator):
 
     def _leaves(self, S: FloatArray) -> IntArray:
         """Return the leaf each row reaches in each tree, shape (n, trees)."""
-        rows = _as_float32(S)
-        leaves = np.empty((len(rows), self.n_trees), dtype=np.int64)
-
-        def follow(j: int, tree: Any) -> None:
-            if rows.shape[1] != tree.n_features_in_:  # it would read beyond the rows
-                raise ValueError(
-                    f"Forest was fitted on {tree.n_features_in_} signals; got {rows.shape[1]}."
-                )
-            leaves[:, j] = tree.apply(rows, check_input=False)
-
-        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(follow)(j, tree) for j, tree in enumerate(self.forest_.estimators_)
-        )
-        return leaves
+        return leaves_of(self.forest_, S, self.n_jobs)
 
 
 def _with_variance_of(ranks: FloatArray, z: FloatArray) -> FloatArray:
@@ -267,12 +282,6 @@ def _with_variance_of(ranks: FloatArray, z: FloatArray) -> FloatArray:
     unit = float(np.max(np.abs(z))) or 1.0  # squares of very large losses would overflow
     spread = float(np.std(z / unit))
     return z / unit * (np.std(ranks) / spread) if spread else np.zeros_like(z)
-
-
-def _as_float32(S: FloatArray) -> Any:
-    # Trees of scikit-learn read float32. A value beyond its range becomes infinite and goes right.
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(S, dtype=np.float32)
 
 
 def _out_of_bag_error(

@@ -55,7 +55,7 @@ def out_of_bag_laws(
                 points.append(shape.points(rows, is_out[rows]))
             # Equally many trees for each, so that the points of these make a matrix.
             flat = np.concatenate(points, axis=2)[is_out[rows]].reshape(len(rows), -1)
-            yield rows, forest.laws(flat[:, None, :], S[rows], 1)
+            yield rows, forest.laws(flat[:, None, :], S[rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,45 +6,37 @@ models in FastAPI 10,000 rows cost more than twice the processor time.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from locuscore import ArchiveError, Scorer
-from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
-from locuscore.service._arrow_rows import read_table, stream, with_columns, without_ids
-from locuscore.service._batching import Batcher, Group, OverloadError
-from locuscore.service._body import read_body
-from locuscore.service._guard import LABELS, PAGE, WATCH, Guard
-from locuscore.service._ids import ID, as_column
-from locuscore.service._json_rows import CONTENT_TYPE as JSON
-from locuscore.service._json_rows import parse_rows, scored_rows
+from locuscore.service._batching import Batcher, OverloadError
+from locuscore.service._docs_page import docs_page
+from locuscore.service._guard import LABELS, PAGE, SCORE, WATCH, Guard
+from locuscore.service._keys import Keys
 from locuscore.service._metrics import Metrics
-from locuscore.service._model import Load, Model, Store, columns_of
+from locuscore.service._model import Load, Model, Store
 from locuscore.service._openapi import describe
 from locuscore.service._refusal import RefusalError, first_line
-from locuscore.service._reload import Reloads
+from locuscore.service._reload import Reloads, compare
+from locuscore.service._scoring import Scoring
 from locuscore.service._settings import Settings
 
 if TYPE_CHECKING:
     from locuscore.service._watching import Watching
 
-LARGE_BODY = 2**16  # bytes; larger ones are parsed in a thread, so that the event loop stays free
-MODEL_HEADER = "Locuscore-Model"
 log = logging.getLogger("locuscore.service")
-Result = TypeVar("Result")
 
 
 def create_app(
@@ -63,15 +55,23 @@ def create_app(
         an archive key in the settings it is called as ``load(path, key=archive_key)``.
     """
     settings = settings or Settings()
-    service = Service(Store(source, load, settings.archive_key), settings, Metrics())
-    watching = service.watching
+    metrics = Metrics()
+    store = Store(source, load, settings.archive_key, metrics.scored)
+    service = Service(store, settings, metrics)
+    watching, scoring = (
+        service.watching,
+        Scoring(store, settings, service.batcher, service.watching),
+    )
     # `describe` has an entry for each of them, which a test checks.
     routes = [
-        Route("/score", service.score, methods=["POST"]),
+        Route(SCORE, scoring, methods=["POST"]),
         Route("/model", service.model),
         Route("/healthz", service.healthz),
+        Route("/livez", service.livez),
+        Route("/readyz", service.readyz),
         Route("/metrics", service.metrics_text),
         Route("/openapi.json", service.openapi),
+        Route("/docs", service.docs),
         Route("/reload", service.reload, methods=["POST"]),
     ]
     if watching is not None:
@@ -90,7 +90,7 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics, paths=paths)],
+        middleware=[Middleware(Guard, scoring, settings, service.keys, metrics, paths)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,
     )
@@ -116,6 +116,8 @@ class Service:
         self.store = store
         self.settings = settings
         self.metrics = metrics
+        self.keys = Keys(settings)
+        self.is_draining = False
         self.reloads = Reloads(self.load)
         self.watching = self._opened() if settings.ledger is not None else None
         self.batcher = Batcher(
@@ -142,61 +144,6 @@ class Service:
         if self.watching is not None:
             self.watching.close()
 
-    async def score(self, request: Request) -> Response:
-        """Score rows, given as JSON or as an Arrow stream."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (JSON, ARROW):
-            raise RefusalError(415, f"the content type must be {JSON} or {ARROW}.")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise RefusalError(415, "send the body without content encoding.")
-        answer = self._score_json if kind == JSON else self._score_arrow
-        try:
-            async with asyncio.timeout(self.settings.timeout_seconds):
-                body = await read_body(request, self.settings.max_body_bytes)
-                return await answer(body, self.store.current)
-        except ClientDisconnect:
-            raise RefusalError(408, "the request was not sent to its end.") from None
-        except TimeoutError:
-            limit = self.settings.timeout_seconds
-            raise RefusalError(504, f"there was no answer within {limit:g} seconds.") from None
-
-    async def _score_json(self, body: bytes, model: Model) -> Response:
-        is_large = len(body) > LARGE_BODY
-        schema, limit = model.scorer.schema, self.settings.max_rows
-        columns, n, ids = await aside(is_large, lambda: parse_rows(body, schema, limit))
-        found = await self._scored(model, "score_json", columns, n, ids)
-        self.metrics.scored(found, n, model.scorer.columns)
-
-        def text() -> bytes:
-            content = {"model": model.name, "rows": scored_rows(found, model.bounds)}
-            return json.dumps(content, allow_nan=False, default=str).encode()
-
-        return answer_of(await aside(is_large, text), JSON, model)
-
-    async def _score_arrow(self, body: bytes, model: Model) -> Response:
-        schema, limit = model.scorer.schema, self.settings.max_rows
-        table, ids = await aside(True, lambda: without_ids(read_table(body, limit), schema))
-        found = await self._scored(model, "score_arrow", table, table.num_rows, ids)
-        self.metrics.scored(columns_of(found), table.num_rows, model.scorer.columns)
-        return answer_of(await aside(True, lambda: stream(found)), ARROW, model)
-
-    async def _scored(self, model: Model, how: str, rows: Any, n: int, ids: Any) -> Any:
-        """Score rows; with a ledger they are also kept."""
-        watching = self.watching
-        scores = model if watching is None else watching.decisions(model)
-        part = rows if watching is None else watching.rows(rows, n, ids)
-        try:
-            group: Group = getattr(scores, how)
-            found = await asyncio.wrap_future(self.batcher.submit(group, part, n))
-        except OverloadError:
-            sentence = "the queue is full; try again."
-            raise RefusalError(503, sentence, {"Retry-After": "1"}) from None
-        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            raise RefusalError(422, f"the rows cannot be scored: {first_line(error)}") from None
-        if watching is not None:
-            return watching.kept(found)
-        return found if ids is None else with_ids(found, ids)
-
     async def model(self, request: Request) -> Response:
         """Return the guarantee card and the facts of the manifest."""
         return JSONResponse(self.store.current.facts)
@@ -206,6 +153,29 @@ class Service:
         if not self.batcher.is_alive:
             raise RefusalError(503, "the scoring thread has stopped.")
         return JSONResponse({"status": "ok"})
+
+    async def livez(self, request: Request) -> Response:
+        """Say that the process answers; a service that does not is to be started again."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether rows would be scored now, by scoring some that the model brings along."""
+        if self.is_draining:
+            raise RefusalError(503, "the service is about to stop.")
+        model = self.store.current
+        try:
+            async with asyncio.timeout(self.settings.timeout_seconds):
+                await self.batcher.ask(model.score_probe, None, 0)
+        except (OverloadError, TimeoutError):
+            raise RefusalError(503, "too many rows wait to be scored.") from None
+        except Exception as error:  # a predictor may raise anything
+            log.error("the probe cannot be scored: %s", first_line(error))
+            raise RefusalError(503, "the model cannot score; the log says why.") from None
+        return JSONResponse({"status": "ok", "model": model.name})
+
+    async def docs(self, request: Request) -> Response:
+        """Return the description as a page, on which requests can be tried."""
+        return docs_page()
 
     async def metrics_text(self, request: Request) -> Response:
         """Return counters for Prometheus."""
@@ -219,7 +189,7 @@ class Service:
 
     async def reload(self, request: Request) -> Response:
         """Load the archive again, while requests go on."""
-        if self.settings.api_key is None:
+        if not self.keys.are_asked:
             raise RefusalError(
                 403, "reloading over HTTP needs a service with an API key; send SIGHUP."
             )
@@ -227,17 +197,21 @@ class Service:
             raise RefusalError(
                 409, "the service was started with a scorer in memory, not with a file."
             )
+        before = self.store.current
         try:
             # Shielded: if this client goes away, others may still wait for the same load.
             model = await asyncio.shield(asyncio.wrap_future(self.reloads.ask()))
         except (ArchiveError, OSError, ModuleNotFoundError) as error:
             raise RefusalError(409, f"the old model stays: {first_line(error)}") from None
-        return JSONResponse({"model": model.name})
+        return JSONResponse({"model": model.name, "before": before.name})
 
     def load(self) -> Model:
         """Load the archive again and count it."""
         try:
             model = self.store.read()
+            compared = compare(self.store.current, model)
+            if not (compared.is_same_schema or self.settings.allow_another_schema):
+                raise ArchiveError(f"it takes other rows: {compared.schema}")
             if self.watching is not None:
                 self.watching.deploy(model.scorer)
             self.store.current = model
@@ -246,22 +220,5 @@ class Service:
             log.error("the old model stays: %s", first_line(error))
             raise
         self.metrics.reloads.labels("true").inc()
-        log.info("the model is now %s", model.name)
+        log.info("the model is now %s; %s", model.name, compared.words)
         return model
-
-
-def answer_of(content: bytes, content_type: str, model: Model) -> Response:
-    """Return bytes as an answer that names its model."""
-    headers = {"content-type": content_type, MODEL_HEADER: model.name}
-    return Response(content, headers=headers)
-
-
-def with_ids(answer: Any, ids: Sequence[str]) -> Any:
-    """Return an answer, columns or a table, with the ids that came with its rows."""
-    column = {ID: as_column(ids)}
-    return column | answer if isinstance(answer, dict) else with_columns(answer, column)
-
-
-async def aside(is_large: bool, work: Callable[[], Result]) -> Result:
-    """Do work here, or in a thread if it is large."""
-    return await asyncio.to_thread(work) if is_large else work()

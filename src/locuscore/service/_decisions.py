@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from locuscore.service._arrow_rows import with_columns
 from locuscore.service._json_rows import Columns
-from locuscore.service._model import Answer, Model, columns_of, split
+from locuscore.service._model import JsonRows, Model, columns_of
 from locuscore.watch import Recorder, SpoolError
 
 Ids = list[str]
@@ -24,23 +24,23 @@ class Decisions:
     model: Model
     recorder: Recorder
 
-    def score_json(self, parts: Sequence[tuple[Columns, Ids]]) -> list[Answer | SpoolError]:
+    def score_json(self, parts: Sequence[tuple[Columns, Ids]]) -> list[JsonRows | SpoolError]:
         """Score and keep the rows of several requests as one batch."""
         rows = self.model.together([columns for columns, _ in parts])
-        found = columns_of(self.model.scorer(rows))
+        found = self.model.columns(rows)
         ids = [one for _, part in parts for one in part]
         try:
             kept = self.recorder.keep(self.model.digest, rows, found, ids)
         except SpoolError as error:
             return [error] * len(parts)
-        return list(split({**kept, **found}, [len(part) for _, part in parts]))
+        return list(self.model.json_rows({**kept, **found}, [len(part) for _, part in parts]))
 
     def score_arrow(self, parts: Sequence[tuple[pa.Table, Ids]]) -> list[pa.Table | SpoolError]:
         """Score and keep Arrow tables, one call for each."""
         return [self._table(table, ids) for table, ids in parts]
 
     def _table(self, table: pa.Table, ids: Ids) -> pa.Table | SpoolError:
-        scored = self.model.scorer(table)
+        scored = self.model.table(table)
         try:
             kept = self.recorder.keep(self.model.digest, table, columns_of(scored), ids)
         except SpoolError as error:

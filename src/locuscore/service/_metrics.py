@@ -45,16 +45,25 @@ class Metrics:
         self.under_way = gauge(
             "locuscore_score_requests_under_way", "Requests read, waiting or scored."
         )
+        self.log_lines_lost = counter(
+            "locuscore_log_lines_lost", "Lines of the log that could not be written."
+        )
         self.reloads = counter("locuscore_reloads", "Loads of an archive.", ["is_ok"])
         self._totals = np.zeros(4)
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        # Looking a child up by its labels costs more than counting.
+        known = self._children.get((path, status))
+        if known is None:
+            known = (self._requests.labels(path, str(status)), self._seconds.labels(path))
+            self._children[path, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
 
     def scored(self, answer: Answer, n: int, columns: Iterable[Column]) -> None:
-        """Count rows, accepted rows and infinite bounds of one request."""
+        """Count rows, accepted rows and infinite bounds of one batch."""
         roles = [(column.role, answer[column.name]) for column in columns]
         bounds = [values for role, values in roles if role == "bound"]
         accepted = n - sum(int(np.sum(values)) for role, values in roles if role == "flag")

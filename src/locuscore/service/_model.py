@@ -3,20 +3,23 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from locuscore import Scorer, read_manifest
+from locuscore import Column, Scorer, read_manifest
 from locuscore._protocols import Rows
-from locuscore.service._json_rows import Columns, as_kind
+from locuscore.service._json_rows import Columns, as_kind, example_columns, scored_rows
 
 Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]
+JsonRows = list[dict[str, Any]]
+Count = Callable[[Answer, int, Sequence[Column]], object]
 FACTS = (
     *("card", "columns", "alphas", "n_calibration", "promise", "loss", "unit", "engine"),
     *("predictor", "rows"),
@@ -26,10 +29,14 @@ MOST_TRIES = 5
 
 @dataclass(frozen=True)
 class Model:
-    """A scorer with its manifest; the name tells two archives apart."""
+    """A scorer with its manifest; the name tells two archives apart.
+
+    Whatever it scores is counted, a batch at a time.
+    """
 
     scorer: Scorer
     manifest: dict[str, Any]
+    count: Count = field(default=lambda answer, n, columns: None, compare=False)
 
     def __post_init__(self) -> None:
         self.scorer.check_rows_are_enough()
@@ -60,26 +67,58 @@ class Model:
         """Digest of the scorer, by which a ledger knows it."""
         return self.scorer.digest
 
-    def score_json(self, parts: Sequence[Columns]) -> list[Answer]:
-        """Score the rows of several requests as one batch; return the columns of each."""
-        found = columns_of(self.scorer(self.together(parts)))
-        return split(found, [len(part[0]) for part in parts])
+    def score_json(self, parts: Sequence[Columns]) -> list[JsonRows]:
+        """Score the rows of several requests as one batch; return those of each."""
+        found = self.columns(self.together(parts))
+        return self.json_rows(found, [len(part[0]) for part in parts])
+
+    def columns(self, rows: Rows) -> Answer:
+        """Score a batch."""
+        found = columns_of(self.scorer(rows))
+        self.counted(found)
+        return found
+
+    def counted(self, found: Answer) -> None:
+        """Count the rows of a batch."""
+        self.count(found, len(next(iter(found.values()))), self.scorer.columns)
+
+    def json_rows(self, found: Answer, sizes: Sequence[int]) -> list[JsonRows]:
+        """Return the rows of a batch as JSON, cut into those of its requests."""
+        rows, ends = scored_rows(found, self.bounds), list(accumulate(sizes, initial=0))
+        return [rows[start:end] for start, end in pairwise(ends)]
 
     def together(self, parts: Sequence[Columns]) -> Rows:
         """Return the rows of several requests as one batch."""
         columns = [[v for part in parts for v in part[j]] for j in range(len(parts[0]))]
         return as_kind(self.scorer.schema, columns)
 
+    @cached_property
+    def probe(self) -> Any:
+        """Rows that can be scored at any time: those of `fit` that the archive keeps, or made up.
+
+        They never leave the process.
+        """
+        kept = self.scorer.locus.probe_
+        if kept is not None:
+            return kept.rows
+        return as_kind(self.scorer.schema, example_columns(self.scorer))
+
+    def score_probe(self, parts: Sequence[Any]) -> list[Answer]:
+        """Score the rows of the probe, which are not counted, once for all who ask."""
+        if self.scorer.asks:
+            return [{} for _ in parts]
+        found = columns_of(self.scorer(self.probe))
+        return [found for _ in parts]
+
     def score_arrow(self, parts: Sequence[Any]) -> list[Any]:
         """Score Arrow tables, which are batches already: one call for each."""
-        return [self.scorer(part) for part in parts]
+        return [self.table(part) for part in parts]
 
-
-def split(found: Answer, sizes: Sequence[int]) -> list[Answer]:
-    """Cut the columns of a batch into those of its parts."""
-    ends = np.cumsum(sizes)[:-1]
-    pieces = {name: np.split(values, ends) for name, values in found.items()}
-    return [{name: piece[i] for name, piece in pieces.items()} for i in range(len(sizes))]
+    def table(self, rows: Any) -> Any:
+        """Score one Arrow table."""
+        scored = self.scorer(rows)
+        self.counted(columns_of(scored))
+        return scored
 
 
 def columns_of(scored: Any) -> Answer:
@@ -98,12 +137,18 @@ class Store:
     """
 
     def __init__(
-        self, source: str | Path | Scorer, load: Load = Scorer.load, key: bytes | None = None
+        self,
+        source: str | Path | Scorer,
+        load: Load = Scorer.load,
+        key: bytes | None = None,
+        count: Count | None = None,
     ) -> None:
         self._path = None if isinstance(source, Scorer) else Path(source)
         self._load = load if key is None else partial(load, key=key)
         self._key = key
-        self.current = Model(source, source.manifest) if isinstance(source, Scorer) else self.read()
+        self._made = Model if count is None else partial(Model, count=count)
+        is_scorer = isinstance(source, Scorer)
+        self.current = self._made(source, source.manifest) if is_scorer else self.read()
 
     @property
     def path(self) -> Path | None:
@@ -119,14 +164,14 @@ class Store:
         """Return what the archive holds now; the present model stays in use."""
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
-        return _read(self._path, self._load, self._key)
+        return _read(self._path, self._load, self._key, self._made)
 
 
-def _read(path: Path, load: Load, key: bytes | None) -> Model:
+def _read(path: Path, load: Load, key: bytes | None, made: Callable[..., Model]) -> Model:
     """Return scorer and manifest of the same file, even if it is replaced in between."""
     for _ in range(MOST_TRIES):
         before = path.stat()
-        model = Model(load(path), read_manifest(path, key))
+        model = made(load(path), read_manifest(path, key))
         after = path.stat()
         if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
             return model

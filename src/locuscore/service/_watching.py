@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from locuscore import Scorer
-from locuscore.service._body import read_body
+from locuscore.service._body import content_kind, read_body
 from locuscore.service._decisions import Decisions
 from locuscore.service._json_rows import CONTENT_TYPE as JSON
 from locuscore.service._labels import Labels, parse_labels
@@ -138,15 +138,8 @@ class Watching:
 
     async def labels(self, request: Request) -> Response:
         """Add labels, which may come before their decisions, twice, or corrected."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != JSON:
-            raise RefusalError(415, f"the content type must be {JSON}.")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise RefusalError(415, "send the body without content encoding.")
-        try:
-            body = await read_body(request, self.settings.max_body_bytes)
-        except ClientDisconnect:
-            raise RefusalError(408, "the request was not sent to its end.") from None
+        content_kind(request.scope, [JSON])
+        body = await read_body(request.receive, self.settings.max_body_bytes)
         found = await self._aside(lambda: self._write(body))
         return _json({"new": found.new, "known": found.known})
 

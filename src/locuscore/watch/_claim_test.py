@@ -7,7 +7,7 @@ import numpy as np
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore.watch._claims import Claim
-from locuscore.watch._clusters import OpenCluster, runs
+from locuscore.watch._clusters import OpenClusters, runs
 from locuscore.watch._evidence.audit import thinned
 from locuscore.watch._instruments import alarm_of, detector_of
 from locuscore.watch._ledger.columns import LATEST
@@ -36,7 +36,7 @@ class ClaimTest:
         self.alarm_time: int | None = None
         self.call_times: list[int] = []
         self.days: list[list[float]] = []
-        self.cluster = OpenCluster()
+        self.cluster = OpenClusters()
 
     @property
     def n_labelled(self) -> int:
@@ -126,7 +126,7 @@ class ClaimTest:
         self.total, self.alarm_time = float(state["total"]), state["alarm_time"]
         self.call_times = list(state["call_times"])
         self.days = [[np.nan if one is None else one for one in day] for day in state["days"]]
-        self.cluster = OpenCluster.of(state["cluster"])
+        self.cluster = OpenClusters.of(state["cluster"])
         times = [*self.call_times, *(day[0] * US_PER_DAY for day in self.days)]
         times += [] if self.alarm_time is None else [self.alarm_time]
         if not all(0 <= time < LATEST for time in times) or {*map(len, self.days)} - {7}:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -22,6 +23,8 @@ from locuscore._shared.json_values import to_json
 
 Kind = Literal["coverage", "joint", "accepted", "mean loss", "exchangeable"]
 Which = Literal["all", "accepted"]
+LONGEST = 200  # characters of a name, which a ledger keeps
+EMPTY = '""'  # name of the group whose label is an empty text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,7 @@ def group_text(label: Any) -> str:
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, float) and plain.is_integer():
         plain = int(plain)
-    return str(plain)
+    return str(plain) or EMPTY
 
 
 def claims_of(scorer: Scorer) -> list[Claim]:
@@ -142,7 +145,9 @@ def _with_shares(families: list[list[Claim]]) -> list[Claim]:
     parts = [sum(claim.is_tested for claim in family) for family in families]
     n_tested = sum(part > 0 for part in parts)
     return [
-        replace(claim, share=1.0 / (n_tested * part)) if claim.is_tested else claim
+        replace(claim, name=_short(claim.name), share=1.0 / (n_tested * part))
+        if claim.is_tested
+        else replace(claim, name=_short(claim.name))
         for family, part in zip(families, parts, strict=True)
         for claim in family
     ]
@@ -174,6 +179,14 @@ def _no_urn(calibration: Calibration, alpha: float) -> str:
             "that was certified by clusters is tested"
         )
     return "the law of the misses is not known for this calibration"
+
+
+def _short(name: str) -> str:
+    """A name of at most 200 characters; names that differ stay different."""
+    if len(name) <= LONGEST:
+        return name
+    mark = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return f"{name[: LONGEST - 20]} ... ({mark})"
 
 
 def _where(where: Mapping[str, Any]) -> str:

@@ -1,7 +1,16 @@
-"""Clusters, such as days, that come one after the other: one value for each, once it is over."""
+"""Clusters, such as days or sessions: one value for each, once it is over.
+
+A cluster is over when a row of another one comes that was decided an hour after its last row. So
+rows of several clusters may mix, as at midnight, and a day with a long pause stays one cluster.
+
+Values are given in the order of the first rows, so one that lasts holds up those after it. In the
+order of their ends the short clusters would come first, and if these are the bad ones, bets on them
+would win although the claim holds.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -9,28 +18,47 @@ import numpy as np
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore.watch._evidence.betting import cluster_values
 
-MOST_CLOSED = 1_000  # clusters that are remembered, to leave out rows that come after their end
+QUIET = 3_600_000_000  # microseconds
+MOST_OPEN = 10_000  # clusters; beyond that the first of them is taken as over
+MOST_CLOSED = 1_000  # that are remembered: the latest ones, and a sample of all
 
 
 @dataclass
-class OpenCluster:
-    """The cluster whose rows are coming; it is over when a row of another one comes.
+class Cluster:
+    """Rows of a cluster so far: all, those that the test uses, and bad and missing among these."""
 
-    `size` counts all of its rows and `used` those that the test uses, `bad` and `missing` among
-    them. Rows without a cluster are `left_out`. If a row of a cluster that is over comes, its value
-    was not that of all its rows, and neither may others be: then it `came_back`, and nothing is
-    taken any more.
-    """
-
-    label: str | None = None
     size: int = 0
     used: int = 0
     bad: int = 0
     missing: int = 0
     time: int = 0
+
+    def value(self, eta: float) -> tuple[float, bool, int]:
+        """Its value, whether any label was there, and the time of its last row."""
+        each = np.repeat([1.0, 0.0], [self.bad, self.used - self.bad])
+        value = cluster_values(np.zeros(self.used, dtype=np.int64), each, eta, [self.size])
+        return float(value[0]), self.missing < self.used or not self.used, self.time
+
+
+@dataclass
+class OpenClusters:
+    """The clusters whose rows are coming, in the order of their first rows.
+
+    Rows without a cluster are `left_out`. If a row of a cluster that is over comes, its value was
+    not that of all its rows, and neither may others be: then it `came_back`, and nothing is taken
+    any more. That is noticed by the latest clusters that are `over`, and by a `sample` of all:
+    those whose hash is smallest. So clusters that come back in turns, however many they are, are
+    noticed after a few.
+    """
+
+    open: dict[str, Cluster] = field(default_factory=dict)
     left_out: int = 0
     came_back: bool = False
     over: list[str] = field(default_factory=list)
+    sample: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._known = {*self.over, *self.sample}
 
     def take(
         self,
@@ -47,38 +75,47 @@ class OpenCluster:
         """
         for start, stop in runs(labels):
             label = labels[start]
-            if label is not None and label in self.over:
+            if label is not None and label in self._known:
                 self.came_back = True
             if label is None or self.came_back:
                 self.left_out += stop - start
                 continue
-            if label != self.label:
-                if self.label is not None:
-                    yield self._value(eta)
-                    self.over = [*self.over, self.label][-MOST_CLOSED:]
-                self.label, self.size, self.used, self.bad, self.missing = label, 0, 0, 0, 0
             part = slice(start, stop)
             is_used, is_known = used[part], known[part]
-            self.size += stop - start
-            self.used += int(is_used.sum())
-            self.bad += int(bad[part][is_used & is_known].sum())
-            self.missing += int(np.sum(is_used & ~is_known))
-            self.time = int(times[stop - 1])
+            one = self.open.setdefault(label, Cluster())
+            one.size += stop - start
+            one.used += int(is_used.sum())
+            one.bad += int(bad[part][is_used & is_known].sum())
+            one.missing += int(np.sum(is_used & ~is_known))
+            one.time = int(times[stop - 1])
+            yield from self._closed(one.time, eta)
 
-    def _value(self, eta: float) -> tuple[float, bool, int]:
-        each = np.repeat([1.0, 0.0], [self.bad, self.used - self.bad])
-        value = cluster_values(np.zeros(self.used, dtype=np.int64), each, eta, [self.size])
-        return float(value[0]), self.missing < self.used or not self.used, self.time
+    def _closed(self, now: int, eta: float) -> Iterator[tuple[float, bool, int]]:
+        """Values of those that are over and have none before them that is not."""
+        while len(self.open) > 1:
+            label, first = next(iter(self.open.items()))
+            if now - first.time < QUIET and len(self.open) <= MOST_OPEN:
+                return
+            yield self.open.pop(label).value(eta)
+            self._remember(label)
+
+    def _remember(self, label: str) -> None:
+        self.over = [*self.over, label][-MOST_CLOSED:]
+        self.sample.append(label)
+        if len(self.sample) >= 2 * MOST_CLOSED:
+            self.sample = sorted(self.sample, key=_hash)[:MOST_CLOSED]
+            self._known = {*self.over, *self.sample}
+        self._known.add(label)
 
     @property
     def trouble(self) -> str | None:
         """Why clusters cannot be tested; None if they can."""
         if self.came_back:
             return (
-                "the rows of a cluster must come together, as those of a day do, and rows of one "
-                "came back after those of another"
+                "the rows of a cluster must come within an hour of each other, or without rows of "
+                "others between them, and rows of one came back later"
             )
-        if self.left_out and self.label is None:
+        if self.left_out and not self.open:
             return (
                 "its unit is the cluster, and decisions were logged without; pass clusters= to "
                 "score or log"
@@ -92,7 +129,13 @@ class OpenCluster:
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Self:
         """Continue from a state that `to_state` gave."""
-        return cls(**{**state, "over": list(state["over"])})
+        is_open = {str(label): Cluster(**one) for label, one in state["open"].items()}
+        lists = {name: list(state[name]) for name in ("over", "sample")}
+        return cls(**{**state, **lists, "open": is_open})
+
+
+def _hash(label: str) -> bytes:
+    return blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def runs(values: Sequence[Any] | np.ndarray) -> Iterator[tuple[int, int]]:

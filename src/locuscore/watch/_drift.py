@@ -16,7 +16,7 @@ import numpy as np
 from locuscore._protocols import FloatArray, IntArray
 from locuscore.watch._evidence.alarm import BetsAlarm
 from locuscore.watch._evidence.both_ways import BothWays, bins, borders
-from locuscore.watch._ledger import StaleEvidenceError
+from locuscore.watch._ledger import LedgerError, StaleEvidenceError
 from locuscore.watch._look import FIRST, look_at_signals, look_sentence
 from locuscore.watch._places import Place
 from locuscore.watch._reference import unpacked
@@ -159,8 +159,14 @@ def _advance(watch: "Watch", facts: Mapping[str, Any], since: int) -> Drift:
     if state is None:
         place, look = Place(watch.ledger.last_number(since)), None
     else:
-        place, look = Place(**state["place"]), state["look"]
-        test.restore(state["test"])
+        try:
+            place, look = Place(**state["place"]), state["look"]
+            test.restore(state["test"])
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
+            raise LedgerError(
+                "the ledger is damaged: its evidence of drift is not what a watch has saved; "
+                "restore it from a backup."
+            ) from None
     had = asdict(place)
     left = MOST_AT_ONCE
     while left > 0 and (written := watch.ledger.written_after(place.cursor)) is not None:

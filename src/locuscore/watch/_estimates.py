@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from locuscore._protocols import BoolArray
 from locuscore.watch._claims import Claim
-from locuscore.watch._ledger.sums import miss
+from locuscore.watch._ledger.sums import miss, parts_of
 from locuscore.watch._settings import WatchSettings
 
 EPOCH = np.datetime64("1970-01-01", "D")
@@ -34,9 +35,15 @@ class Sums:
 
     def total(self, measure: str, where: BoolArray | None = None, weighted: bool = False) -> float:
         """Sum of a measure over some cells."""
-        at = self.columns["measure"] == measure
-        at = at if where is None else at & where
-        return float(self.columns["weighted" if weighted else "total"][at].sum())
+        sums, found = self.columns["weighted" if weighted else "total"], 0.0
+        for name, factor in parts_of(measure, self._names).items():
+            at = self.columns["measure"] == name
+            found += factor * float(sums[at if where is None else at & where].sum())
+        return found
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.columns["measure"].tolist())
 
     def counts(self) -> dict[str, int]:
         """How many decisions and labels there are, of which kind."""

@@ -29,7 +29,7 @@ def write_prices(ledger: Ledger, digest: str, locus: Locus) -> None:
 def losses_or_nan(locus: Locus, predictions: np.ndarray, y: np.ndarray) -> FloatArray:
     """Losses, NaN where there is none: of all at once, or of halves where that fails."""
     if locus.loss_.reads == "numbers" and y.dtype == object:  # a file of texts, in one step
-        there = np.array([not isinstance(one, str) or _is_number(one) for one in y], dtype=bool)
+        there = np.array([not isinstance(one, str) for one in y], dtype=bool)
         if not there.all():
             found = np.full(len(y), np.nan)
             found[there] = losses_or_nan(locus, predictions[there], y[there])
@@ -44,11 +44,3 @@ def losses_or_nan(locus: Locus, predictions: np.ndarray, y: np.ndarray) -> Float
             return np.full(1, np.nan)
     parts = (slice(0, n // 2), slice(n // 2, n))
     return np.concatenate([losses_or_nan(locus, predictions[part], y[part]) for part in parts])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

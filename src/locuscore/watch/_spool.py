@@ -134,8 +134,11 @@ class Spool:
             while self._sealed:
                 path = self._sealed[0]
                 try:
-                    self._send_segment(path)
-                    path.unlink()
+                    damaged = self._send_segment(path)
+                    if damaged:
+                        self._put_aside(path, damaged)
+                    else:
+                        path.unlink()
                 except FileNotFoundError:
                     if not self.folder.is_dir():  # it may come back, with all that is in it
                         raise
@@ -236,25 +239,25 @@ class Spool:
             wait = min(2 * wait, LONGEST_WAIT)
         return None
 
-    def _send_segment(self, path: Path) -> None:
+    def _send_segment(self, path: Path) -> int:
+        """Send the whole records of a segment; how many places of it are damaged."""
         raw = path.read_bytes()
         found, end, gaps = records_in(raw)
         read = [_record(payload) for payload in found]
         records = [record for record in read if record is not None]
-        damaged = gaps + (end < len(raw)) + len(read) - len(records)
-        if damaged:
-            copy = path.with_suffix(".damaged")
-            if not copy.exists():
-                with open(copy, "wb", opener=_private) as file:
-                    file.write(raw)
-                self.damaged += damaged
-                LOG.error("some records of %s are damaged; it is kept as %s", path, copy.name)
-        if not records:
-            return
         try:
-            self._send(records)
+            if records:
+                self._send(records)
         except ValueError:
             self._send_one_by_one(records)
+        return gaps + (end < len(raw)) + len(read) - len(records)
+
+    def _put_aside(self, path: Path, damaged: int) -> None:
+        """Keep a damaged segment under another name, which needs no room on the disk."""
+        path.chmod(0o600)
+        aside = path.rename(path.with_suffix(".damaged"))
+        self.damaged += damaged
+        LOG.error("some records of %s are damaged; it is kept as %s", path, aside.name)
 
     def _send_one_by_one(self, records: list[dict[str, Any]]) -> None:
         for record in records:

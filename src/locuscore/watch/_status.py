@@ -12,6 +12,7 @@ from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
 from locuscore.watch._drift import Drift
 from locuscore.watch._estimates import Sums, day_text
+from locuscore.watch._ledger import Deployed, Ledger
 from locuscore.watch._what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def status_of(
 ) -> Status:
     """Gather what the ledger and the tests know."""
     ledger, now = watch.ledger, watch.ledger.now()
-    deployed = next(d for d in ledger.deployments if d.deployment.digest == watch.digest)
+    known = ledger.deployments
+    deployed = next(d for d in known if d.deployment.digest == watch.digest)
     facts = deployed.deployment.card
     sums = Sums(ledger.daily(watch.digest), watch.settings)
     valid_until = facts.get("valid_until", "")
@@ -129,8 +131,8 @@ def status_of(
         "days": sums.days(),
         "drift": None if drift is None else drift.to_dict(),
         "groups": sums.groups(),
-        "events": [_event(event) for event in ledger.events(watch.digest)],
-        "deployments": [_deployment(one, ledger) for one in ledger.deployments],
+        "events": _events(ledger.events(), deployed.number, known),
+        "deployments": [_deployment(one, ledger) for one in known],
     }
     return Status(level, sentence, action, data)
 
@@ -221,6 +223,22 @@ def _sentence(claim: Claim, test: ClaimTest | None) -> str:
     )
 
 
+def _events(
+    events: Sequence[Mapping[str, Any]], number: int, known: Sequence[Deployed]
+) -> list[dict[str, Any]]:
+    """Events of a deployment and of the ledger, and alarms of other deployments."""
+    others = {d.number: d.deployment.digest[:12] for d in known if d.number != number}
+    found = []
+    for event in events:
+        other = others.get(event["deployment"])
+        if other is None or event["kind"] == "alarm":
+            told = _event(event)
+            if other is not None:
+                told["detail"] += f", of the deployment {other}"
+            found.append(told)
+    return found
+
+
 def _event(event: Mapping[str, Any]) -> dict[str, Any]:
     detail = event["detail"]
     told = ", ".join(f"{name}: {value}" for name, value in detail.items())
@@ -229,13 +247,17 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
     return {"time": _text(event["time"]), "kind": event["kind"], "detail": told}
 
 
-def _deployment(deployed: Any, ledger: Any) -> dict[str, Any]:
+def _deployment(deployed: Deployed, ledger: Ledger) -> dict[str, Any]:
     totals = ledger.totals(deployed.deployment.digest)
     rows = totals["total"][totals["measure"] == "rows"].sum()
     return {
         "digest": deployed.deployment.digest,
         "since": _text(deployed.since),
         "decisions": round(float(rows)),
+        "alarm": any(
+            event["kind"] == "alarm" and event["deployment"] == deployed.number
+            for event in ledger.events(deployed.deployment.digest)
+        ),
     }
 
 

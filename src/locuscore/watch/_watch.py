@@ -13,19 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore import Scorer
-from locuscore._protocols import BoolArray, Rows
+from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.frames import as_batch, columns_like
+from locuscore.watch._advance import advance, advance_others
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._drift import drift_of
-from locuscore.watch._evidence.audit import drawn
+from locuscore.watch._evidence.audit import drawn, draws
 from locuscore.watch._ledger import (
     Appended,
     Deployment,
     Labelled,
     Ledger,
-    LedgerError,
-    StaleEvidenceError,
 )
 from locuscore.watch._ledger.columns import texts
 from locuscore.watch._ledger.tables import LONGEST_ID
@@ -36,10 +35,9 @@ from locuscore.watch._settings import WatchSettings
 from locuscore.watch._status import Status, status_of
 from locuscore.watch._what_if import what_if
 
-AT_ONCE = 100_000  # rows that are tested before the state is saved
-MOST_TRIES = 20
 ID_BYTES = 16
 ID, AUDIT = "id", "audit"
+ORDER = b"order"  # of rows that were written at the same time
 
 
 class Watch:
@@ -286,9 +284,20 @@ class Watch:
         }
 
     def append(self, columns: Mapping[str, Any]) -> Appended:
-        """Write what `columns` gave."""
+        """Write what `columns` gave, by time, and at the same time in random order.
+
+        A file may be sorted, as by region. Tests read rows in the order of writing, and rows that
+        are missed together would look like a promise that broke. Clusters stay together.
+        """
         kept = {name: value for name, value in columns.items() if value is not None}
-        return self.ledger.append_decisions(self.digest, kept)
+        if {len(value) for value in kept.values()} != {len(kept["id"])}:
+            return self.ledger.append_decisions(self.digest, kept)  # it says what is wrong
+        clusters = kept.get("cluster", [None] * len(kept["id"]))
+        told = [c or i for c, i in zip(clusters, kept["id"], strict=True)]
+        at_random = draws(told, self.ledger.secret, ORDER)
+        order = np.lexsort((at_random, kept.get("time", np.zeros(len(told)))))
+        sorted_ = {name: _in_order(value, order) for name, value in kept.items()}
+        return self.ledger.append_decisions(self.digest, sorted_)
 
     def asks_for_label(self, columns: Mapping[str, Any]) -> BoolArray:
         """Of which rows the label is asked for: those drawn, if anybody labels such rows."""
@@ -311,12 +320,25 @@ class Watch:
         """
         if (y is None) == (losses is None):
             raise ValueError("a label is the true value y or the loss; pass one of them.")
-        when = None if times is None else _times(times)
-        found = self.ledger.append_labels(
-            _as_texts(ids), y=y, losses=losses, times=when, source=source
-        )
+        when, names = None if times is None else _times(times), _as_texts(ids)
+        self._check_numbers(names, y)
+        found = self.ledger.append_labels(names, y=y, losses=losses, times=when, source=source)
         self._price()
         return found
+
+    def _check_numbers(self, ids: Sequence[str], y: Any) -> None:
+        """Refuse texts where the loss needs numbers, unless an earlier scorer had another loss."""
+        if y is None or self.scorer is None or self.scorer.locus.loss_.reads != "numbers":
+            return
+        given = y.tolist() if hasattr(y, "tolist") else list(y)
+        wrong = [k for k, one in enumerate(given) if isinstance(one, str)]
+        loss = self.scorer.locus.loss_.name
+        known = self.ledger.deployments if wrong else ()
+        if wrong and all(one.deployment.card.get("loss") == loss for one in known):
+            raise ValueError(
+                f"y of {ids[wrong[0]]!r:.60} is {given[wrong[0]]!r:.60}, and the loss {loss!r} "
+                f"needs numbers; {len(wrong)} of {len(given)} labels are texts. Leave these out."
+            )
 
     def _price(self) -> int:
         """Work out the losses of labels that have y alone; how many of this deployment are left.
@@ -336,73 +358,13 @@ class Watch:
     def status(self) -> Status:
         """Test all rows that have reached their age, each once, and say how things stand."""
         unpriced = self._price()
+        advance_others(self.ledger, self.digest)
         tests = self.advance()
         return status_of(self, tests, unpriced, drift_of(self), what_if(self, tests))
 
     def advance(self) -> dict[str, ClaimTest]:
         """Hand matured rows to the tests, and save these; two calls at once never repeat a row."""
-        for _ in range(MOST_TRIES):
-            try:
-                tests, is_done = self._advance_once()
-            except StaleEvidenceError:
-                continue
-            if is_done:
-                return tests
-        raise RuntimeError("the evidence is saved by others all the time; try again.")
-
-    def _advance_once(self) -> tuple[dict[str, ClaimTest], bool]:
-        saved = self.ledger.evidence(self.digest)
-        tests = self._tests(saved.states)
-        written_before = self.ledger.now() - int(self.settings.age / timedelta(microseconds=1)) + 1
-        cursor, version = saved.cursor, saved.version
-        all_rows = any(test.claim.unit == "cluster" for test in tests.values())
-        while True:
-            rows = self.ledger.matured(
-                self.digest,
-                after_seq=cursor,
-                written_before=written_before,
-                limit=AT_ONCE,
-                only_drawn=not all_rows,
-            )
-            n = len(rows["seq"])
-            if n:
-                events = self._see(tests, rows)
-                cursor = int(rows["seq"][-1])
-                states = {name: test.to_state() for name, test in tests.items()}
-                self.ledger.save_evidence(
-                    self.digest, states, cursor=cursor, expected_version=version, events=events
-                )
-                version += 1
-            if n < AT_ONCE:
-                return tests, True
-
-    def _tests(self, states: Mapping[str, Any]) -> dict[str, ClaimTest]:
-        tests = {}
-        for claim in self.claims:
-            if claim.is_tested:
-                tests[claim.name] = ClaimTest(claim, self.settings, self.ledger.secret)
-                if claim.name in states:
-                    try:
-                        tests[claim.name].restore(states[claim.name])
-                    except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
-                        raise LedgerError(
-                            f"the ledger is damaged: its evidence of {claim.name!r} is not what a "
-                            "watch has saved; restore it from a backup."
-                        ) from None
-        return tests
-
-    def _see(
-        self, tests: Mapping[str, ClaimTest], rows: Mapping[str, np.ndarray]
-    ) -> list[tuple[str, dict[str, Any]]]:
-        """Test rows; the alarms that are new."""
-        events = []
-        for name, test in tests.items():
-            had = test.alarm_time
-            test.see(rows, self.alphas)
-            is_sound = test.cluster.trouble is None
-            if test.alarm_time is not None and had is None and is_sound:
-                events.append(("alarm", {"claim": name, "row_decided": test.alarm_time}))
-        return events
+        return advance(self.ledger, self.deployment)
 
     def report(self, path: str | Path) -> Path:
         """Write the page of the watch: one file of HTML that needs nothing else."""
@@ -466,8 +428,12 @@ def _as_texts(ids: Any) -> list[str]:
     return [str(one) for one in found]
 
 
+def _in_order(values: Any, order: IntArray) -> Any:
+    return values[order] if isinstance(values, np.ndarray) else [values[i] for i in order]
+
+
 def _group(label: Any) -> str | None:
-    is_missing = label is None or label != label or label == ""
+    is_missing = label is None or label != label
     return None if is_missing else group_text(label)
 
 

@@ -19,7 +19,7 @@ from locuscore._protocols import BoolArray, FloatArray
 from locuscore.watch._evidence.betting import MeanBets
 from locuscore.watch._evidence.evidence import Evidence, checked_rows, read_state
 from locuscore.watch._evidence.intervals import mean_interval
-from locuscore.watch._evidence.starts import LOG_FIRST, log_weight
+from locuscore.watch._evidence.starts import log_weight
 from locuscore.watch._evidence.sums import log_mean, running_sums
 
 ROWS = 1_000.0  # about so many starts have nearly equal weights
@@ -49,7 +49,7 @@ class BetsAlarm(Evidence):
         super().__init__(delta)
         self.bets = bets
         self.total = 0.0
-        self.log_sums = np.full(bets.n_bets, LOG_FIRST)
+        self.log_sums = np.full(bets.n_bets, log_weight(np.array(0), ROWS))
 
     def update(self, values: ArrayLike, labelled: ArrayLike | None = None) -> None:
         """See more rows, in order, each once; one without a label counts as good."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.checks import check_between
-from locuscore.watch._evidence.starts import LOG_FIRST
+from locuscore.watch._evidence.starts import FIRST
 
 
 def checked_rows(values: ArrayLike, labelled: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
@@ -67,8 +67,7 @@ class Evidence:
         self.delta = check_between(delta, "delta")
         self.n = 0
         self.missing = 0
-        self.log_value = LOG_FIRST
-        self.largest = LOG_FIRST
+        self.log_value = self.largest = math.log(FIRST)
         self.alarmed_at: int | None = None
 
     @property

@@ -1,9 +1,10 @@
 """When a promise may have begun to break: the start times that are tried, with their weights.
 
 Nobody knows beforehand when things go wrong, so evidence is gathered from many starts at once.
-Start 0 is the first row and has weight 1/2. Start j > 0 has, for a constant c, ::
+Start 0 is the first row and has the weight w_0 = 1/5, many times that of any other: a rule may be
+wrong from its first day on. Start j > 0 has, for a constant c, ::
 
-    w_j = log(c) / (2 (j + c) log(j + c)^2)
+    w_j = (1 - w_0) log(c) / ((j + c) log(j + c)^2)
 
 The weights are fixed beforehand, and their sum is at most 1: a sum of a decreasing function is at
 most its integral, and ``1 / (x log(x)^2)`` has the integral ``1 / log(c)`` from c on. Up to about c
@@ -17,14 +18,14 @@ import numpy as np
 from locuscore._protocols import FloatArray, IntArray
 
 LIFETIME = 4  # of a start, in its own distance to the next of its kind or a rarer one
-LOG_FIRST = math.log(0.5)  # of the weight of start 0
+FIRST = 0.2  # weight of start 0
 
 
 def log_weight(j: IntArray, c: float) -> FloatArray:
     """Logarithm of the weight of start j."""
     logs = np.log(j + c)
-    later = LOG_FIRST + math.log(math.log(c)) - logs - 2.0 * np.log(logs)
-    return np.where(j == 0, LOG_FIRST, later)
+    later = math.log((1.0 - FIRST) * math.log(c)) - logs - 2.0 * np.log(logs)
+    return np.where(j == 0, math.log(FIRST), later)
 
 
 def active_starts(block: int) -> list[int]:

@@ -39,7 +39,7 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore.watch._evidence.evidence import Evidence, checked_rows, read_state
 from locuscore.watch._evidence.intervals import mean_interval
-from locuscore.watch._evidence.starts import LOG_FIRST, active_starts, log_weight, recent_starts
+from locuscore.watch._evidence.starts import active_starts, log_weight, recent_starts
 from locuscore.watch._evidence.sums import log_mean
 
 ODDS = (1.2, 1.5, 2.0, 4.0)  # times those of the urn, equally mixed
@@ -107,7 +107,7 @@ class UrnAlarm(Evidence):
 
         It may be too small where it is below `floor`, which saves much time.
         """
-        best = LOG_FIRST + self._log_ratio(misses, rows)
+        best = log_weight(np.array(0), BLOCKS) + self._log_ratio(misses, rows)
         keys = np.array(sorted(starts))
         before = np.array([starts[j] for j in keys.tolist()])
         # A start at the very end of the rows has none after it.

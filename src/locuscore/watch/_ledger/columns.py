@@ -14,7 +14,7 @@ from locuscore.watch._ledger.tables import LONGEST_ID, LONGEST_NAME
 
 DAY = 86_400_000_000  # microseconds
 LATEST = 2**53  # microseconds: the year 2255
-LARGEST_LOSS = 1e100  # sums of squares stay finite
+LARGEST_LOSS = 1e100  # sums stay finite
 Columns = dict[str, NDArray[Any]]
 
 OPTIONAL_FLOATS = ("score", "probability", "chance")

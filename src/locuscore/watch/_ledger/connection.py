@@ -24,6 +24,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 10
+# A connection that a firewall has dropped would otherwise be waited for.
+ALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+ALIVE |= {"tcp_user_timeout": 1_000 * BUSY_SECONDS}
 SHORTEST_HIDDEN = 4  # a shorter password could be part of any word
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 WRITES = "locuscore_writes"
@@ -104,7 +107,7 @@ class Database:
 
     def _opened(self) -> Engine:
         if self.is_postgres:
-            options = {"connect_timeout": CONNECT_SECONDS, "application_name": "locuscore"}
+            options = ALIVE | {"connect_timeout": CONNECT_SECONDS, "application_name": "locuscore"}
         else:
             options = {"timeout": BUSY_SECONDS}
         engine = create_engine(

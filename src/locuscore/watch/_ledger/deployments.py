@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, insert, select
 
 from locuscore.watch._ledger.connection import LedgerError, kept_json
 from locuscore.watch._ledger.tables import DEPLOYMENTS, LONGEST_NAME
@@ -71,12 +71,12 @@ def deploy(connection: Connection, deployment: Deployment, now: int) -> tuple[De
     return new, True
 
 
-def all_deployed(connection: Connection) -> list[Deployed]:
-    """Every deployment, in order of its first decision."""
+def all_deployed(connection: Connection, *where: ColumnElement[bool]) -> list[Deployed]:
+    """Every deployment for which a condition holds, in order of its first decision."""
     table = DEPLOYMENTS.c
     wanted = [table.number, table.since, table.digest, table.tau]
     texts = [table.alphas, table.claims, table.settings, table.card]
-    rows = connection.execute(select(*wanted, *texts).order_by(table.number))
+    rows = connection.execute(select(*wanted, *texts).where(*where).order_by(table.number))
     return [
         Deployed(number, Deployment(digest, *_ordered(tau, parts)), since)
         for number, since, digest, tau, *parts in rows

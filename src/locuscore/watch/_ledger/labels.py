@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from locuscore.watch._ledger.columns import Columns, arrays, finite, json_texts, texts, times
+from locuscore.watch._ledger.columns import DAY, Columns, arrays, finite, json_texts, texts, times
 from locuscore.watch._ledger.deployments import Deployment
 from locuscore.watch._ledger.sums import add, label_measures
 from locuscore.watch._ledger.tables import DECISIONS, LABELS, LONGEST_ID, LONGEST_NAME
@@ -21,6 +21,8 @@ from locuscore.watch._ledger.tables import DECISIONS, LABELS, LONGEST_ID, LONGES
 D, L = DECISIONS.c, LABELS.c
 READ = (D.deployment, D.group_name, D.flagged, D.drawn, D.chance, D.bounds, D.time)
 AT_ONCE = 5_000  # numbers in one statement
+MOST_AHEAD = DAY  # of the clock of a label
+MOST_WAITING = 1_000_000  # labels whose decision is not there
 
 
 def label_columns(
@@ -30,9 +32,10 @@ def label_columns(
     found = texts(ids, "id", LONGEST_ID)
     n = len(found)
     (checked,) = texts([source], "source", LONGEST_NAME)
+    known_at = times(time, n, now)
     columns = zip(
         found,
-        times(time, n, now),
+        known_at,
         json_texts(y, n, "y"),
         finite(losses, n, "loss"),
         strict=True,
@@ -40,6 +43,11 @@ def label_columns(
     rows = [dict(zip(("id", "time", "y", "loss"), row, strict=True)) for row in columns]
     if any(row["y"] is None and row["loss"] is None for row in rows):
         raise ValueError("a label needs y or a loss; some have neither. Leave such rows out.")
+    if max(known_at, default=0) > now + MOST_AHEAD:
+        raise ValueError(
+            "the time of a label lies more than a day ahead, so no correction of it would count; "
+            "give the time at which it was known, in UTC."
+        )
     common = {"source": checked, "written_at": now, "current": False, "seq": None}
     return [row | common | {"fingerprint": _fingerprint(row, checked)} for row in rows]
 
@@ -63,6 +71,18 @@ def join_decisions(connection: Connection, waiting: ColumnElement[bool]) -> None
     """Tell labels that wait which decision is theirs, if it is there."""
     decision = select(D.seq).where(D.id == L.id).scalar_subquery()
     connection.execute(update(LABELS).where(L.seq.is_(None), waiting).values(seq=decision))
+
+
+def check_waiting(connection: Connection, base: int) -> None:
+    """Refuse labels after number `base` if too many wait: anybody can make up ids."""
+    waits = select(L.id).where(L.seq.is_(None)).limit(1)
+    if connection.execute(waits.where(L.number > base)).first() is None:
+        return
+    if connection.execute(waits.offset(MOST_WAITING)).first() is not None:
+        raise ValueError(
+            f"{MOST_WAITING} labels already wait for decisions, and some of these have unknown "
+            "ids too; log the decisions first, or forget old labels."
+        )
 
 
 def refresh(

@@ -125,6 +125,7 @@ class Ledger(LedgerReader):
                 base = turn.last_label
                 new += labels.insert_labels(turn.connection, part, base)
                 labels.join_decisions(turn.connection, LABELS.c.number > base)
+                labels.check_waiting(turn.connection, base)
                 labels.refresh(turn.connection, LABELS.c.number > base, self._by_number(turn))
                 self._end(turn, last_label=base + len(part))
         return Labelled(new, len(rows) - new)

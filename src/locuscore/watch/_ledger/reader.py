@@ -9,9 +9,9 @@ from locuscore._protocols import IntArray
 from locuscore.watch._ledger import evidence, read, samples
 from locuscore.watch._ledger.columns import Columns
 from locuscore.watch._ledger.connection import Database
-from locuscore.watch._ledger.deployments import Deployed, all_deployed
+from locuscore.watch._ledger.deployments import Deployed, Deployment, all_deployed
 from locuscore.watch._ledger.migrations import prepare
-from locuscore.watch._ledger.tables import LEDGER
+from locuscore.watch._ledger.tables import DEPLOYMENTS, LEDGER
 
 
 class LedgerReader:
@@ -42,6 +42,15 @@ class LedgerReader:
         """Every deployment, the first one first."""
         with self._database.reading() as connection:
             return all_deployed(connection)
+
+    def untested(self, but: str) -> list[Deployment]:
+        """Deployments, all but one, that have rows after their cursor."""
+        with self._database.reading() as connection:
+            return [
+                one.deployment
+                for one in all_deployed(connection, DEPLOYMENTS.c.cursor < DEPLOYMENTS.c.last_seq)
+                if one.deployment.digest != but
+            ]
 
     def matured(
         self,

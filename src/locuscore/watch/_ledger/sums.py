@@ -10,14 +10,18 @@ measure                 summed over
 ``rows``                decisions: 1
 ``probability``         decisions: the predicted probability, where there is one
 ``labelled``            rows with a label: 1
-``loss``, ``square``    rows with a label: the loss and its square
+``loss``                rows with a label: the loss
 ``lag``                 rows with a label: seconds from decision to label
 ``bad``                 rows with a label: loss above tau
 ``miss <alpha>``        rows with a label: loss above the bound at alpha
 ======================  ===========================================================
+
+One huge number would take the digits of all others in its sum, and they would not come back when
+it is corrected. So of each number the multiples of 2^40 are summed apart, as ``loss * 2^40`` and so
+on; these are whole, and their sums exact. `parts_of` tells which sums make up a measure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from sqlalchemy import Connection
@@ -29,11 +33,19 @@ from locuscore.watch._ledger.deployments import Deployment
 from locuscore.watch._ledger.tables import DAILY
 
 CELL = ("deployment", "day", "group_name", "accepted", "drawn")
+BITS = 40  # of a number that is summed as it is
 
 
 def miss(alpha: float) -> str:
     """Return the name of the measure that counts losses above the bound at alpha."""
     return f"miss {float(alpha)!r}"
+
+
+def parts_of(measure: str, names: Iterable[str]) -> dict[str, float]:
+    """Those of some names whose sums make up a measure, with the factor of each."""
+    prefix = f"{measure} * 2^"
+    found = {name: 2.0 ** int(name[len(prefix) :]) for name in names if name.startswith(prefix)}
+    return {measure: 1.0} | found
 
 
 def decision_measures(rows: Columns) -> dict[str, FloatArray]:
@@ -50,7 +62,6 @@ def label_measures(rows: Columns, deployment: Deployment) -> dict[str, FloatArra
     found = {
         "labelled": np.ones(len(loss)),
         "loss": loss,
-        "square": loss**2,
         "lag": (rows["label_time"] - rows["time"]) / 1e6,
     }
     if deployment.tau is not None:
@@ -79,16 +90,24 @@ def add(
     weight = sign * np.divide(1.0, rows["chance"], out=np.zeros(len(cell)), where=known)
     changes = [
         dict(zip(CELL, key, strict=True)) | {"measure": name, "total": total, "weighted": weighted}
-        for name, values in measures.items()
+        for measure, values in measures.items()
+        for name, part in _parts(measure, np.stack([sign * values, weight * values]))
         for key, total, weighted in zip(
-            codes,
-            np.bincount(cell, sign * values, len(codes)).tolist(),
-            np.bincount(cell, weight * values, len(codes)).tolist(),
-            strict=True,
+            codes, *(np.bincount(cell, one, len(codes)).tolist() for one in part), strict=True
         )
         if total or weighted
     ]
     _upsert(connection, changes)
+
+
+def _parts(measure: str, values: FloatArray) -> Iterator[tuple[str, FloatArray]]:
+    """What stays below 2^40, and the multiples of it; no bit is lost."""
+    power = 0
+    while power == 0 or values.any():
+        low = np.fmod(values, 2.0**BITS)
+        yield f"{measure} * 2^{power}" if power else measure, low
+        values = (values - low) / 2.0**BITS
+        power += BITS
 
 
 def _upsert(connection: Connection, changes: Sequence[dict[str, object]]) -> None:
