@@ -147,8 +147,9 @@ class Store:
         self._load = load if key is None else partial(load, key=key)
         self._key = key
         self._made = Model if count is None else partial(Model, count=count)
-        is_scorer = isinstance(source, Scorer)
-        self.current = self._made(source, source.manifest) if is_scorer else self.read()
+        self.current = (
+            self._made(source, source.manifest) if isinstance(source, Scorer) else self.read()
+        )
 
     @property
     def path(self) -> Path | None:
