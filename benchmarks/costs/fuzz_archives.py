@@ -22,6 +22,7 @@ two small trees as the engine), changes some of its members within the rules of 
 corrects the digests in the manifest, loads the archive and scores a few rows with it. Made by
 `make fuzz`; a seed always gives the same forged archive, and
 `PYTHONPATH=tests .venv/bin/python -m fuzz --target boosted --seed 17` shows what happens to one.
+Targets with more tries than the others were run by themselves, with `--target`.
 
 * **refused**: `ArchiveError`; nothing was scored.
 * **same numbers**, **other numbers**: it loads and scores. A forger can choose the numbers; only a
