@@ -32,8 +32,8 @@ Targets with more tries than the others were run by themselves, with `--target`.
   more than {seconds} s of processor time (a hang), more than 1 GB of memory at the peak.
 
 ONNX and CatBoost models are parsed by code that we cannot check, so they load only from an archive
-whose key was verified. Nobody forges these without the key: here every try is refused before its
-model is looked at.
+whose key was verified. Nobody forges these without the key: here no try gets as far as its model,
+and those that load name another predictor or none.
 
 """
 
