@@ -21,13 +21,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from locuscore import ArchiveError, Scorer
-from locuscore.service._batching import Batcher
+from locuscore.service._batching import Batcher, OverloadError
+from locuscore.service._docs_page import docs_page
 from locuscore.service._guard import LABELS, PAGE, SCORE, WATCH, Guard
+from locuscore.service._keys import Keys
 from locuscore.service._metrics import Metrics
 from locuscore.service._model import Load, Model, Store
 from locuscore.service._openapi import describe
 from locuscore.service._refusal import RefusalError, first_line
-from locuscore.service._reload import Reloads
+from locuscore.service._reload import Reloads, compare
 from locuscore.service._scoring import Scoring
 from locuscore.service._settings import Settings
 
@@ -65,8 +67,11 @@ def create_app(
         Route(SCORE, scoring, methods=["POST"]),
         Route("/model", service.model),
         Route("/healthz", service.healthz),
+        Route("/livez", service.livez),
+        Route("/readyz", service.readyz),
         Route("/metrics", service.metrics_text),
         Route("/openapi.json", service.openapi),
+        Route("/docs", service.docs),
         Route("/reload", service.reload, methods=["POST"]),
     ]
     if watching is not None:
@@ -85,7 +90,7 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, scoring, settings, service.metrics, paths)],
+        middleware=[Middleware(Guard, scoring, settings, service.keys, metrics, paths)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,
     )
@@ -111,6 +116,8 @@ class Service:
         self.store = store
         self.settings = settings
         self.metrics = metrics
+        self.keys = Keys(settings)
+        self.is_draining = False
         self.reloads = Reloads(self.load)
         self.watching = self._opened() if settings.ledger is not None else None
         self.batcher = Batcher(
@@ -147,6 +154,29 @@ class Service:
             raise RefusalError(503, "the scoring thread has stopped.")
         return JSONResponse({"status": "ok"})
 
+    async def livez(self, request: Request) -> Response:
+        """Say that the process answers; a service that does not is to be started again."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether rows would be scored now, by scoring some that the model brings along."""
+        if self.is_draining:
+            raise RefusalError(503, "the service is about to stop.")
+        model = self.store.current
+        try:
+            async with asyncio.timeout(self.settings.timeout_seconds):
+                await self.batcher.ask(model.score_probe, None, 0)
+        except (OverloadError, TimeoutError):
+            raise RefusalError(503, "too many rows wait to be scored.") from None
+        except Exception as error:  # a predictor may raise anything
+            log.error("the probe cannot be scored: %s", first_line(error))
+            raise RefusalError(503, "the model cannot score; the log says why.") from None
+        return JSONResponse({"status": "ok", "model": model.name})
+
+    async def docs(self, request: Request) -> Response:
+        """Return the description as a page, on which requests can be tried."""
+        return docs_page()
+
     async def metrics_text(self, request: Request) -> Response:
         """Return counters for Prometheus."""
         if self.watching is not None:
@@ -159,7 +189,7 @@ class Service:
 
     async def reload(self, request: Request) -> Response:
         """Load the archive again, while requests go on."""
-        if self.settings.api_key is None:
+        if not self.keys.are_asked:
             raise RefusalError(
                 403, "reloading over HTTP needs a service with an API key; send SIGHUP."
             )
@@ -167,17 +197,21 @@ class Service:
             raise RefusalError(
                 409, "the service was started with a scorer in memory, not with a file."
             )
+        before = self.store.current
         try:
             # Shielded: if this client goes away, others may still wait for the same load.
             model = await asyncio.shield(asyncio.wrap_future(self.reloads.ask()))
         except (ArchiveError, OSError, ModuleNotFoundError) as error:
             raise RefusalError(409, f"the old model stays: {first_line(error)}") from None
-        return JSONResponse({"model": model.name})
+        return JSONResponse({"model": model.name, "before": before.name})
 
     def load(self) -> Model:
         """Load the archive again and count it."""
         try:
             model = self.store.read()
+            compared = compare(self.store.current, model)
+            if not (compared.is_same_schema or self.settings.allow_another_schema):
+                raise ArchiveError(f"it takes other rows: {compared.schema}")
             if self.watching is not None:
                 self.watching.deploy(model.scorer)
             self.store.current = model
@@ -186,5 +220,5 @@ class Service:
             log.error("the old model stays: %s", first_line(error))
             raise
         self.metrics.reloads.labels("true").inc()
-        log.info("the model is now %s", model.name)
+        log.info("the model is now %s; %s", model.name, compared.words)
         return model
