@@ -31,6 +31,7 @@ EXCEPTIONS = {
     "psycopg": "LGPL-3.0-only",
     "psycopg-binary": "LGPL-3.0-only",
     "cons": "unknown",  # its file is the LGPL 3; it comes with the extra pymc alone
+    "catboost": "Apache License, Version 2.0",  # the same as Apache-2.0, in its own words
     # BSD or MIT by the file that they bring, without the field.
     "minikanren": "unknown",
     "multipledispatch": "BSD",

@@ -126,7 +126,11 @@ Prediction = Annotated[
 Predictor = Annotated[
     str | None,
     option(
-        "--predictor -p", "MODEL", "A .skops, .onnx or .joblib file, or module:object.", PREDICTOR
+        "--predictor -p",
+        "MODEL",
+        "A .skops, .json (xgboost), .txt (LightGBM), .cbm (CatBoost), .onnx or .joblib file, or "
+        "module:object.",
+        PREDICTOR,
     ),
 ]
 Trust = Annotated[
