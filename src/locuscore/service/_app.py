@@ -210,13 +210,12 @@ class Service:
             raise RefusalError(
                 409, "the service was started with a scorer in memory, not with a file."
             )
-        before = self.store.current
         try:
             # Shielded: if this client goes away, others may still wait for the same load.
             model = await asyncio.shield(asyncio.wrap_future(self.reloads.ask()))
         except (ArchiveError, OSError, ModuleNotFoundError) as error:
             raise RefusalError(409, f"the old model stays: {first_line(error)}") from None
-        return JSONResponse({"model": model.name, "before": before.name})
+        return JSONResponse({"model": model.name})
 
     def load(self) -> Model:
         """Load the archive again and count it."""

@@ -7,10 +7,11 @@ they can be written, are counted and left out: a full disk stops the log and not
 import json
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler
 from pathlib import Path
 from queue import Full, Queue
 from typing import IO, Any, Literal
@@ -19,6 +20,7 @@ from locuscore.service._refusal import printable
 from locuscore.service._request_log import LONGEST_ROWS
 
 MOST_WAITING = 10_000  # lines
+STOP_SECONDS = 5.0
 REQUESTS = "locuscore.request"
 LOGGERS = ("locuscore", REQUESTS, "uvicorn", "uvicorn.error")
 LogFormat = Literal["text", "json"]
@@ -101,7 +103,7 @@ def logging_to(
         writer = Writer(stream, lost)
         writer.setFormatter(JsonFormatter() if how == "json" else TextFormatter())
         waiting: Queue[Any] = Queue(MOST_WAITING)
-        handler, listener = Handler(waiting, lost), QueueListener(waiting, writer)
+        handler = Handler(waiting, lost)
         for name in LOGGERS:
             ends.callback(_restore, logging.getLogger(name), dict(vars(logging.getLogger(name))))
         for name in ("locuscore", "uvicorn"):
@@ -114,9 +116,22 @@ def logging_to(
             one.setLevel(logging.NOTSET)
         if how == "text":  # people read of trouble, machines of every request
             logging.getLogger(REQUESTS).setLevel(logging.ERROR)
-        listener.start()
-        ends.callback(listener.stop)
+        thread = threading.Thread(target=_write, args=(waiting, writer), daemon=True)
+        thread.start()
+        ends.callback(_finish, waiting, thread)
         yield
+
+
+def _write(waiting: "Queue[Any]", writer: Writer) -> None:
+    while (record := waiting.get()) is not None:
+        writer.handle(record)
+
+
+def _finish(waiting: "Queue[Any]", thread: threading.Thread) -> None:
+    """Write what waits; a terminal or disk that takes nothing any more is not waited for."""
+    with suppress(Full):
+        waiting.put(None, timeout=STOP_SECONDS)
+        thread.join(STOP_SECONDS)
 
 
 def _restore(logger: logging.Logger, before: dict[str, Any]) -> None:

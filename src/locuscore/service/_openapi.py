@@ -151,7 +151,7 @@ def _schemas(model: Model, settings: Settings) -> dict[str, Any]:
         "ScoredRow": _scored_row(model, settings),
         "Scored": _object({"model": TEXT, "rows": scored}),
         "Model": _object({"model": TEXT, "card": TEXT}),
-        "Reloaded": _object({"model": TEXT, "before": TEXT}),
+        "Reloaded": _object({"model": TEXT}),
         "Health": _object({"status": TEXT}),
         "Any": {"type": "object"},
         "Error": _object({"error": TEXT}),
