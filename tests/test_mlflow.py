@@ -11,6 +11,7 @@ from archives_for_tests import small_scorer
 from helpers import raises, shown_block
 from locuscore import ArchiveError, Locus, Scorer
 from locuscore.engines import Forest
+from predictors_for_tests import given_to_save, rows_of, scorer_of
 from service_for_tests import frame, frame_scorer
 
 pytestmark = pytest.mark.extra
@@ -54,6 +55,22 @@ def test_a_logged_model_gives_the_scores_of_memory(model, tracking):
     # MLflow takes text for categories, other orders and further columns.
     other = X.astype({"state": str})[["town", "state", "rooms", "size"]].assign(note=1)
     assert_same(tracking.pyfunc.load_model(info.model_uri).predict(other), expected)
+
+
+@pytest.mark.parametrize("kind", ["xgboost in a pipeline", "catboost"])
+def test_models_of_other_libraries_give_the_scores_of_memory(kind, tmp_path, tracking, monkeypatch):
+    from locuscore.mlflow import log_model
+
+    scorer, (X, _) = scorer_of(kind), rows_of(kind, 60, 5)
+    given = given_to_save(kind)
+    with tracking.start_run():
+        uri = log_model(scorer, "guard", **given).model_uri
+    if given:  # CatBoost's own reader is not given what nobody vouches for
+        with pytest.raises(ArchiveError, match="key"):
+            tracking.pyfunc.load_model(uri)
+        (tmp_path / "key").write_bytes(given["key"])
+        monkeypatch.setenv("LOCUSCORE_KEY_FILE", str(tmp_path / "key"))
+    assert_same(tracking.pyfunc.load_model(uri).predict(X), scorer(X))
 
 
 def test_a_folder_has_the_archive_the_card_and_the_report_and_no_pickle(tmp_path, tracking):

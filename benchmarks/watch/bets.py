@@ -79,8 +79,8 @@ def main() -> None:
         f"rate {RATE:g}, at delta = {DELTA:g}. For coverage D2 has {N2:,} rows, its rate is drawn "
         "from the beta law, and the jump multiplies that. The oracle knows both rates and the time "
         "of the jump. *Chosen* are the odds "
-        f"{', '.join(f'{one:g}' for one in urn.ODDS)} and a weight of {FIRST:g} for a start at once; no "
-        "choice is best everywhere. D2 leaves the "
+        f"{', '.join(f'{one:g}' for one in urn.ODDS)} and a weight of {FIRST:g} for "
+        "a start at once; no choice is best everywhere. D2 leaves the "
         "rate of coverage open by 4 %, so a small jump late is no contradiction to its promise.",
         "",
         row(["claim", "jump", "after rows", *names]),

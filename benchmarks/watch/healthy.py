@@ -15,6 +15,7 @@ import numpy as np
 from locuscore import conformal_rank, tau_rule
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore.watch._claims import claims_of
+from locuscore.watch._clusters import OpenClusters
 from locuscore.watch._evidence.alarm import BetsAlarm
 from locuscore.watch._evidence.audit import drawn, thinned
 from locuscore.watch._evidence.betting import MeanBets, cluster_values
@@ -103,6 +104,26 @@ def certificate_by_clusters(rng: np.random.Generator, n: int) -> bool:
     return ever(BetsAlarm(MeanBets(ETA, are_shares=False), DELTA), values)
 
 
+def certificate_by_sessions(rng: np.random.Generator, n: int) -> bool:
+    """Sessions that overlap; those with bad rows are short, so that they end first."""
+    sessions = n // 10
+    is_bad = rng.random(sessions) < 2 * ETA
+    session = np.repeat(np.arange(sessions), np.where(is_bad, 2, 12))
+    bad = is_bad[session] & (rng.random(len(session)) < 0.5)
+    # A session has a row every 15 minutes. One more row, the day after, ends them all.
+    place = np.arange(len(session)) - np.searchsorted(session, session)
+    when = np.append(200.0 * rng.random(sessions)[session] + 15.0 * place, 2_000.0)
+    order = np.argsort(when)
+    times = (60_000_000 * when[order]).astype(np.int64)
+    labels = np.append(session, sessions)[order].astype(str).tolist()
+    all_rows = np.ones(len(order), dtype=bool)
+    taken = OpenClusters().take(
+        labels, times, all_rows, np.append(bad, False)[order], all_rows, ETA
+    )
+    values = np.array([value for value, _, _ in taken])
+    return ever(BetsAlarm(MeanBets(ETA, are_shares=False), DELTA), values)
+
+
 def mean_loss(rng: np.random.Generator, n: int) -> bool:
     """A mean loss of eta, with skewed losses between 1 and 5."""
     z = 1.0 + 4.0 * rng.beta(0.3, 1.2, size=n)
@@ -165,7 +186,7 @@ SETTINGS: dict[str, Stream] = {
     function.__name__: function
     for function in (
         coverage, coverage_with_ties, coverage_audited, certificate, certificate_with_adversary,
-        certificate_by_clusters, mean_loss, exchangeable, exchangeable_with_ties, all_claims,
+        certificate_by_clusters, certificate_by_sessions, mean_loss, exchangeable, exchangeable_with_ties, all_claims,
         interval,
     )
 }  # fmt: skip

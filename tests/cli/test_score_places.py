@@ -140,6 +140,24 @@ def test_an_output_without_an_ending_is_a_folder(by, guard, tmp_path, capsys):
     assert {path: path.read_bytes() for path in output.rglob("*.parquet")} == before
 
 
+@pytest.mark.parametrize("by", [[], ["--partition-by", "town"]])
+def test_no_rows_give_a_folder_without_rows(by, guard, tmp_path, capsys):
+    _, archive = guard
+    data = write(homes(3)[:0], tmp_path / "new.parquet")
+    assert run(capsys, "score", archive, data, "-o", tmp_path / "out", *by)["rows"] == 0
+    assert len(read_folder(tmp_path / "out")) == 0
+
+
+def test_many_blocks_are_several_files_in_the_order_of_the_rows(guard, tmp_path, capsys):
+    _, archive = guard
+    data = write(homes(200, seed=1), tmp_path / "new.parquet")
+    command = ["score", archive, data, "--keep", "id", "--block-rows", 10]
+    run(capsys, *command, "-o", tmp_path / "out")
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert files == [f"part-0000{number}-0.parquet" for number in range(3)]
+    assert (read_folder(tmp_path / "out")["id"] == np.arange(200)).all()
+
+
 def test_flagged_rows_can_have_a_folder_of_their_own(guard, tmp_path, capsys):
     _, archive = guard
     data = write(homes(250, seed=1), tmp_path / "new.parquet")
@@ -254,8 +272,8 @@ def test_folders_of_a_store_give_the_scores_of_memory(store, guard, tmp_path, ca
     names = [name for name in store.names() if not name.startswith("rows/")]
     assert names == [
         "out/_SUCCESS",
-        "out/town=north/part-0.parquet",
-        "out/town=south/part-0.parquet",
+        "out/town=north/part-00000-0.parquet",
+        "out/town=south/part-00000-0.parquet",
     ]
     assert "is not empty" in fails(capsys, *command, "-o", f"{store.url}/out")
     assert "apart" in fails(capsys, *command, "-o", f"{store.url}/rows/out")
@@ -302,7 +320,7 @@ def test_a_folder_in_a_store_that_was_half_written_is_written_again(
     assert "out/part-9.parquet" in store.names()
     assert "out/_SUCCESS" not in store.names()
     assert run(capsys, *command)["rows_done_before"] == 250
-    assert store.names() == ["out/_SUCCESS", "out/part-0.parquet"]
+    assert store.names() == ["out/_SUCCESS", "out/part-00000-0.parquet"]
     out = read_folder(f"{store.root}/out", store.files)
     assert_same(out.drop(columns="id"), scorer(frame[NAMES]))
 

@@ -31,8 +31,9 @@ EXCEPTIONS = {
     "psycopg": "LGPL-3.0-only",
     "psycopg-binary": "LGPL-3.0-only",
     "cons": "unknown",  # its file is the LGPL 3; it comes with the extra pymc alone
-    "catboost": "Apache License, Version 2.0",  # the same as Apache-2.0, in its own words
-    # BSD or MIT by the file that they bring, without the field.
+    "certifi": "MPL-2.0",  # a list of certificates; comes with mlflow
+    # Apache, BSD or MIT by the file that they bring, without the field.
+    "catboost": "Apache License, Version 2.0",
     "minikanren": "unknown",
     "multipledispatch": "BSD",
     "protobuf": "3-Clause BSD License",
@@ -125,8 +126,10 @@ def test_what_the_source_imports_is_declared():
     declared = {
         canonicalize_name(Requirement(line).name) for line in [*PROJECT["dependencies"], *extras]
     }
-    # The first has another name on the index; the others are parts of the interfaces of these.
-    homes = {"sklearn": "scikit-learn", "numba": "pymc-bart", "linear_operator": "gpytorch"}
+    homes = {  # other names on the index; the last two are parts of the interfaces of these
+        **{"mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xgboost": "xgboost-cpu"},
+        **{"numba": "pymc-bart", "linear_operator": "gpytorch"},
+    }
     for path in (ROOT / "src").rglob("*.py"):
         for name in set(imported(path)) - set(sys.stdlib_module_names) - {"locuscore"}:
             package = homes.get(name, canonicalize_name(name))

@@ -39,7 +39,10 @@ def disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+    if (
+        shutil.which("mount") is None
+        or subprocess.run(command, capture_output=True, check=False).returncode
+    ):
         pytest.skip("a small disk needs the right to mount one; run the tests as root for this.")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -60,13 +63,16 @@ def filled(folder, *, leave=0):
 
 
 def test_a_spool_on_a_full_disk_refuses_and_goes_on_later(disk, caplog):
-    sent = []
+    sent, taken = [], []
     spool = Spool(disk / "spool", sent.extend, **SLOW)
-    taken = []
-    with pytest.raises(SpoolFullError, match="No space left"):
+
+    def fill():
         for k in range(10_000):
             spool.append({"k": k, "text": "x" * 3_000})
             taken.append(k)
+
+    with pytest.raises(SpoolFullError, match="No space left"):
+        fill()
     assert 50 < len(taken) < 250
     with pytest.raises(SpoolFullError):
         spool.append({"k": -1, "text": "x" * 9_000})
@@ -102,11 +108,15 @@ def test_a_service_on_a_full_disk_makes_no_decision_that_is_not_kept(disk, tmp_p
     recorder = Recorder(tmp_path / "x.db", scorer, disk / "spool", drain_seconds=3600)
     recorder.start()
     filler, ids = filled(disk, leave=4096), []
-    with pytest.raises(SpoolError, match="cannot be written"):
+
+    def fill():
         for k in range(1_000):
             some = [f"{k}-{i}" for i in range(20)]
             recorder.keep(scorer.digest, X, scored, some)
-            ids += some
+            ids.extend(some)
+
+    with pytest.raises(SpoolError, match="cannot be written"):
+        fill()
     filler.unlink()
     recorder.drain()
     recorder.close()
@@ -117,11 +127,15 @@ def test_a_ledger_on_a_full_disk_is_down_and_whole_afterwards(disk):
     rng, clock = np.random.default_rng(0), Clock()
     ledger, kept = opened(f"sqlite:///{disk}/x.db", clock), {}
     filler = filled(disk, leave=150_000)
-    with pytest.raises(LedgerDownError, match="full"):
+
+    def fill():
         for k in range(1_000):
             given = decisions(rng, [f"{k}-{j}" for j in range(50)])
             ledger.append_decisions("first", given)
-            kept |= {row["id"]: row for row in rows_of(given)}
+            kept.update({row["id"]: row for row in rows_of(given)})
+
+    with pytest.raises(LedgerDownError, match="full"):
+        fill()
     assert kept
     with pytest.raises(LedgerDownError, match="full"):
         ledger.append_labels(list(kept), losses=np.ones(len(kept)), times=np.full(len(kept), NOON))
@@ -129,6 +143,7 @@ def test_a_ledger_on_a_full_disk_is_down_and_whole_afterwards(disk):
     filler.unlink()
     few = list(kept)[:20]
     ledger.append_labels(few, losses=np.ones(20), times=np.full(20, NOON))
+    given = decisions(rng, ["after"])
     ledger.append_decisions("first", given)
     kept |= {row["id"]: row for row in rows_of(given)}
     assert everything(ledger)["id"].tolist() == list(kept)

@@ -134,7 +134,7 @@ def test_the_empty_name_is_a_group(tmp_path):
 def test_rows_of_the_scorer_before_are_tested_too(scorer, tmp_path, caplog):
     clock = Clock()
     first = Watch(tmp_path / "x.db", scorer, age=timedelta(days=7), clock=clock)
-    X, y = rows(400, seed=3)
+    X, _ = rows(400, seed=3)
     ids = [str(i) for i in range(400)]
     first.score(X, ids)
     second = first.followed_by(small_scorer(None, *rows(200, seed=3)))
@@ -150,7 +150,9 @@ def test_rows_of_the_scorer_before_are_tested_too(scorer, tmp_path, caplog):
     cursor = second.ledger.evidence(first.digest).cursor
     assert cursor == 400
     with second.ledger._database.writing() as connection:
-        connection.exec_driver_sql("UPDATE locuscore_evidence SET state = '{}' WHERE deployment = 1")
+        connection.exec_driver_sql(
+            "UPDATE locuscore_evidence SET state = '{}' WHERE deployment = 1"
+        )
     first.score(X[:1], ["late"])
     clock.now += 8 * DAY
     with caplog.at_level(logging.WARNING):

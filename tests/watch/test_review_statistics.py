@@ -1,6 +1,7 @@
 """What a watch says of rows that are out of order, without groups, or labelled by choice."""
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ def test_clusters_may_mix_within_an_hour():
 
 
 def sum_of_values(clusters):
-    return sum(0.1 + np.mean(BAD[CLUSTER == one] - 0.1) for one in clusters)
+    return sum(0.1 + np.mean(BAD[one == CLUSTER] - 0.1) for one in clusters)
 
 
 def test_a_pause_does_not_end_a_cluster():
@@ -171,3 +172,25 @@ def test_decisions_without_clusters_are_not_tested_by_clusters():
     nobody = {"cluster": np.array([None] * 50, dtype=object)}
     test.see(columns(np.arange(50), np.zeros(50)) | nobody, (0.1,))
     assert "pass clusters=" in test.cluster.trouble
+
+
+def test_the_order_of_rows_in_a_file_raises_no_alarm(tmp_path):
+    """A file that is sorted, as by region, has its misses together."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4_000, 2))
+    y = (X[:, 1] > 0.8) * rng.normal(size=4_000)  # the others have no loss
+    scorer = Scorer(quick(signals=lambda X: X[:, :1]).fit(X[:2_000], y[:2_000]))
+    order = 2_000 + np.argsort(X[2_000:, 1])
+    watch = Watch(tmp_path / "decisions.db", scorer, age=timedelta(0))
+    table = scorer(X[order])
+    watch.log(table | {"id": [str(i) for i in order]})
+    watch.label([str(i) for i in order], y[order])
+    assert not watch.status().alarm
+    kept = watch.ledger.matured(watch.digest, after_seq=0, written_before=2**60)
+    assert sorted(kept["id"].tolist()) == sorted(map(str, order))
+    watch.log(table | {"id": [f"t{i}" for i in order]}, times=np.arange(2_000) % 2)
+    kept = watch.ledger.matured(watch.digest, after_seq=2_000, written_before=2**60)
+    assert np.all(np.diff(kept["time"]) >= 0)  # times that are given say more
+    with raises(ValueError, "time has 3 entries for 2000 ids"):
+        watch.log(table | {"id": [f"u{i}" for i in order]}, times=np.arange(3))
+    watch.close()

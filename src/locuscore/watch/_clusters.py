@@ -2,6 +2,10 @@
 
 A cluster is over when a row of another one comes that was decided an hour after its last row. So
 rows of several clusters may mix, as at midnight, and a day with a long pause stays one cluster.
+
+Values are given in the order of the first rows, so one that lasts holds up those after it. In the
+order of their ends the short clusters would come first, and if these are the bad ones, bets on them
+would win although the claim holds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +19,7 @@ from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore.watch._evidence.betting import cluster_values
 
 QUIET = 3_600_000_000  # microseconds
-MOST_OPEN = 10_000  # clusters; the one that has waited longest is taken as over
+MOST_OPEN = 10_000  # clusters; beyond that the first of them is taken as over
 MOST_CLOSED = 1_000  # that are remembered: the latest ones, and a sample of all
 
 
@@ -38,13 +42,13 @@ class Cluster:
 
 @dataclass
 class OpenClusters:
-    """The clusters whose rows are coming, by their last row.
+    """The clusters whose rows are coming, in the order of their first rows.
 
     Rows without a cluster are `left_out`. If a row of a cluster that is over comes, its value was
     not that of all its rows, and neither may others be: then it `came_back`, and nothing is taken
-    any more. That is noticed by the latest clusters that are `over`, and by a `sample` of all: those
-    whose hash is smallest. So clusters that come back in turns, however many they are, are noticed
-    after a few.
+    any more. That is noticed by the latest clusters that are `over`, and by a `sample` of all:
+    those whose hash is smallest. So clusters that come back in turns, however many they are, are
+    noticed after a few.
     """
 
     open: dict[str, Cluster] = field(default_factory=dict)
@@ -78,20 +82,19 @@ class OpenClusters:
                 continue
             part = slice(start, stop)
             is_used, is_known = used[part], known[part]
-            one = self.open.pop(label, None) or Cluster()
+            one = self.open.setdefault(label, Cluster())
             one.size += stop - start
             one.used += int(is_used.sum())
             one.bad += int(bad[part][is_used & is_known].sum())
             one.missing += int(np.sum(is_used & ~is_known))
             one.time = int(times[stop - 1])
-            self.open[label] = one
             yield from self._closed(one.time, eta)
 
     def _closed(self, now: int, eta: float) -> Iterator[tuple[float, bool, int]]:
-        """Values of those that are over, in the order of their last rows."""
+        """Values of those that are over and have none before them that is not."""
         while len(self.open) > 1:
-            label, oldest = next(iter(self.open.items()))
-            if now - oldest.time < QUIET and len(self.open) <= MOST_OPEN:
+            label, first = next(iter(self.open.items()))
+            if now - first.time < QUIET and len(self.open) <= MOST_OPEN:
                 return
             yield self.open.pop(label).value(eta)
             self._remember(label)

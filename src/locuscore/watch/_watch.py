@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore import Scorer
-from locuscore._protocols import BoolArray, Rows
+from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.frames import as_batch, columns_like
 from locuscore.watch._advance import advance, advance_others
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
 from locuscore.watch._drift import drift_of
-from locuscore.watch._evidence.audit import drawn
+from locuscore.watch._evidence.audit import drawn, draws
 from locuscore.watch._ledger import (
     Appended,
     Deployment,
@@ -37,6 +37,7 @@ from locuscore.watch._what_if import what_if
 
 ID_BYTES = 16
 ID, AUDIT = "id", "audit"
+ORDER = b"order"  # of rows that were written at the same time
 
 
 class Watch:
@@ -283,9 +284,20 @@ class Watch:
         }
 
     def append(self, columns: Mapping[str, Any]) -> Appended:
-        """Write what `columns` gave."""
+        """Write what `columns` gave, by time, and at the same time in random order.
+
+        A file may be sorted, as by region. Tests read rows in the order of writing, and rows that
+        are missed together would look like a promise that broke. Clusters stay together.
+        """
         kept = {name: value for name, value in columns.items() if value is not None}
-        return self.ledger.append_decisions(self.digest, kept)
+        if {len(value) for value in kept.values()} != {len(kept["id"])}:
+            return self.ledger.append_decisions(self.digest, kept)  # it says what is wrong
+        clusters = kept.get("cluster", [None] * len(kept["id"]))
+        told = [c or i for c, i in zip(clusters, kept["id"], strict=True)]
+        at_random = draws(told, self.ledger.secret, ORDER)
+        order = np.lexsort((at_random, kept.get("time", np.zeros(len(told)))))
+        sorted_ = {name: _in_order(value, order) for name, value in kept.items()}
+        return self.ledger.append_decisions(self.digest, sorted_)
 
     def asks_for_label(self, columns: Mapping[str, Any]) -> BoolArray:
         """Of which rows the label is asked for: those drawn, if anybody labels such rows."""
@@ -324,8 +336,8 @@ class Watch:
         known = self.ledger.deployments if wrong else ()
         if wrong and all(one.deployment.card.get("loss") == loss for one in known):
             raise ValueError(
-                f"y of {ids[wrong[0]]!r:.60} is {given[wrong[0]]!r:.60}, and the loss {loss!r} needs "
-                f"numbers; {len(wrong)} of {len(given)} labels are texts. Leave these out."
+                f"y of {ids[wrong[0]]!r:.60} is {given[wrong[0]]!r:.60}, and the loss {loss!r} "
+                f"needs numbers; {len(wrong)} of {len(given)} labels are texts. Leave these out."
             )
 
     def _price(self) -> int:
@@ -414,6 +426,10 @@ def _as_texts(ids: Any) -> list[str]:
         if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
             raise ValueError(f"id must be a text or an integer; got {type(one).__name__}.")
     return [str(one) for one in found]
+
+
+def _in_order(values: Any, order: IntArray) -> Any:
+    return values[order] if isinstance(values, np.ndarray) else [values[i] for i in order]
 
 
 def _group(label: Any) -> str | None:

@@ -63,8 +63,8 @@ class RankAlarm(Evidence):
         old = (known / (known + ages))[..., None]
         step = self.beyond * (self.rates + (self.levels - self.rates) * old)
         step = np.minimum(step, self.rates)
-        above = np.log1p(-self.rates) - np.log1p(-step)
-        return np.where(p[..., None] <= step, np.log(self.rates / step), above)
+        above = (1.0 - self.rates) / (1.0 - step)
+        return np.asarray(np.log(np.where(p[..., None] <= step, self.rates / step, above)))
 
     def update(self, values: ArrayLike, labelled: ArrayLike | None = None) -> None:
         """See more rows, in order, each once; one without a label counts as good."""
@@ -84,7 +84,8 @@ class RankAlarm(Evidence):
         rows = self.n + np.arange(len(p))
         steps = self.log_bets(p, self.n_reference + first, rows - first)
         wealth = np.array(list(self.starts.values()))[:, None] + np.cumsum(steps, axis=1)
-        log_values = np.logaddexp.reduce(wealth, axis=(0, 2))
+        top = wealth.max(axis=(0, 2))
+        log_values = top + np.log(np.exp(wealth - top[:, None]).sum(axis=(0, 2)))
         self._see(rows + 1, log_values)
         self.n += len(p)
         self.log_value = float(log_values[-1])

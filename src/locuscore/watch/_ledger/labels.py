@@ -32,9 +32,10 @@ def label_columns(
     found = texts(ids, "id", LONGEST_ID)
     n = len(found)
     (checked,) = texts([source], "source", LONGEST_NAME)
+    known_at = times(time, n, now)
     columns = zip(
         found,
-        times(time, n, now),
+        known_at,
         json_texts(y, n, "y"),
         finite(losses, n, "loss"),
         strict=True,
@@ -42,7 +43,7 @@ def label_columns(
     rows = [dict(zip(("id", "time", "y", "loss"), row, strict=True)) for row in columns]
     if any(row["y"] is None and row["loss"] is None for row in rows):
         raise ValueError("a label needs y or a loss; some have neither. Leave such rows out.")
-    if any(row["time"] > now + MOST_AHEAD for row in rows):
+    if max(known_at, default=0) > now + MOST_AHEAD:
         raise ValueError(
             "the time of a label lies more than a day ahead, so no correction of it would count; "
             "give the time at which it was known, in UTC."
