@@ -19,7 +19,9 @@ from locuscore.service._refusal import printable
 REQUEST_ID = b"x-request-id"
 TRACE = b"traceparent"
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-PLAIN_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-[!-~]{0,200})?")
+PLAIN_TRACE = re.compile(
+    rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-[!-~]{0,200})?"
+)
 LONGEST_ROWS = 10_000  # bytes of a body in the log
 LONGEST_PATH = 200  # characters of a path
 KEY = "locuscore"  # of the facts in a scope
