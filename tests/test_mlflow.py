@@ -211,3 +211,31 @@ def test_the_block_of_the_docs_runs(tracking):
     names = {"scorer": scorer, "page": report(scorer, X, y)}
     exec(shown_block("mlflow.md", "log_model"), names)
     assert_same(tracking.pyfunc.load_model("models:/guard/1").predict(X), scorer(X))
+
+
+def test_a_model_cannot_bring_the_key_that_vouches_for_it(tmp_path, tracking, monkeypatch):
+    from locuscore.mlflow import save_model
+
+    (tmp_path / "ours").write_bytes(KEY)
+    (tmp_path / "theirs").write_bytes(KEY[::-1])
+    forged = {"key": KEY[::-1], "model_config": {"key_file": str(tmp_path / "theirs")}}
+    save_model(small_scorer(), tmp_path / "model", **forged)
+    monkeypatch.setenv("LOCUSCORE_KEY_FILE", str(tmp_path / "ours"))
+    with pytest.raises(ArchiveError, match="not that of the given key"):
+        tracking.pyfunc.load_model(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("data", ["../other/data/locuscore", "/other"])
+def test_a_model_cannot_name_an_archive_outside_of_it(tmp_path, data):
+    from locuscore.mlflow import load_model, save_model
+
+    for name in ("model", "other"):
+        save_model(small_scorer(), tmp_path / name)
+    about = tmp_path / "model" / "MLmodel"
+    flavor = about.read_text().replace(
+        "    data: data/locuscore\n    digest", f"    data: {data}\n    digest"
+    )
+    assert data in flavor
+    about.write_text(flavor)
+    with raises(ValueError, "outside of it"):
+        load_model(str(tmp_path / "model"))

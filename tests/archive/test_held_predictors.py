@@ -429,6 +429,14 @@ def test_model_files_are_predictors(library, kind, tmp_path):
         load_predictor(file)
 
 
+def test_what_onnxruntime_reads_in_its_own_format_is_refused():
+    """Fields of ONNX for one reader, the mark of another format at the fifth byte for the other."""
+    data = b"\x08\x00\x0d\x00" + b"ORTM" + bytes(4)
+    check_no_external_data(data.replace(b"ORTM", b"ORUM"))
+    with raises(ValueError, "onnxruntime's own format", "save it as ONNX"):
+        read_onnx(data)
+
+
 def test_an_onnx_file_with_numbers_elsewhere_says_how_to_make_it_one(tmp_path):
     (tmp_path / "model.onnx").write_bytes(with_external_data("initializer"))
     with raises(ArchiveError, "model.onnx cannot be read", "onnx.save(onnx.load(path), path)"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
+from helpers import raises
 from locuscore import Locus, Scorer, prediction_column
 from locuscore.__main__ import main
 from locuscore.engines import Forest
@@ -348,6 +349,7 @@ SECRETS = ("AKIAEXAMPLE", "hunter2")
     "url",
     [
         "s3://AKIAEXAMPLE:hunter2@bucket/rows.csv",
+        "s3://AKIAEXAMPLE:a/hunter2@bucket/rows.csv",
         "s3://bucket/rows.csv?region=x&secret_key=hunter2",
         "abfs://box@account.dfs.core.windows.net/rows.csv?client_secret=hunter2",
         "s3://bucket/rows.csv?region=eu&colour=hunter2",
@@ -415,3 +417,22 @@ def test_what_is_wrong_with_a_folder_is_one_line(guard, tmp_path, capsys):
         capsys, *command, "-o", tmp_path / "out", "--partition-by", "colour"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_column_cannot_lead_out_of_the_folder(tmp_path):
+    import pyarrow as pa
+    from pyarrow.fs import LocalFileSystem
+
+    from locuscore.cli._datasets import write_dataset
+
+    (tmp_path / "out").mkdir()
+    for name, is_path in (("../../town", True), ("town", False)):
+        table = pa.table({name: ["../../../north"], "age": [1]})
+        words = (LocalFileSystem(), str(tmp_path / "out"), table.schema, iter([table]), [name])
+        if is_path:
+            with raises(ValueError, "named after the column '../../town'"):
+                write_dataset(*words)
+        else:
+            write_dataset(*words)
+    (folder,) = tmp_path.rglob("town*")
+    assert folder.parent == tmp_path / "out"

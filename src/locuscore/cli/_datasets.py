@@ -156,6 +156,9 @@ def _value(place: Place, name: str, text: str | None, kind: Any) -> Any:
 
 def write_dataset(files: Any, path: str, schema: Any, tables: Iterator[Any], by: list[str]) -> None:
     """Write tables into a folder of Parquet files, in one subfolder for each value of `by`."""
+    odd = [name for name in by if "/" in name]  # pyarrow writes names as they are: a path
+    if odd:
+        raise ValueError(f"folders cannot be named after the column {odd[0]!r}; rename it.")
     kinds = pa.schema([schema.field(name) for name in by])
     number = 0
     # Given all at once, the writer would hold millions of rows.

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -118,6 +118,7 @@ class Service:
         self.metrics = metrics
         self.keys = Keys(settings)
         self.is_draining = False
+        self._probing: tuple[Model, asyncio.Future[Any]] | None = None
         self.reloads = Reloads(self.load)
         self.watching = self._opened() if settings.ledger is not None else None
         self.batcher = Batcher(
@@ -165,13 +166,25 @@ class Service:
         model = self.store.current
         try:
             async with asyncio.timeout(self.settings.timeout_seconds):
-                await self.batcher.ask(model.score_probe, None, 0)
+                await asyncio.shield(self._probed(model))
         except (OverloadError, TimeoutError):
             raise RefusalError(503, "too many rows wait to be scored.") from None
         except Exception as error:  # a predictor may raise anything
-            log.error("the probe cannot be scored: %s", first_line(error))
+            # Its type only: what it says may quote a row.
+            log.error("the probe cannot be scored (%s)", type(error).__name__)
             raise RefusalError(503, "the model cannot score; the log says why.") from None
         return JSONResponse({"status": "ok", "model": model.name})
+
+    def _probed(self, model: Model) -> "asyncio.Future[Any]":
+        """Score the probe, once for all who ask meanwhile: anybody may, and in any number."""
+        asked, loop = self._probing, asyncio.get_running_loop()
+        is_same = asked is not None and asked[0] is model and asked[1].get_loop() is loop
+        if asked is None or not is_same or asked[1].done():
+            future = self.batcher.ask(model.score_probe, None, 0)
+            # Seen even if all who asked have gone.
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            asked = self._probing = (model, future)
+        return asked[1]
 
     async def docs(self, request: Request) -> Response:
         """Return the description as a page, on which requests can be tried."""

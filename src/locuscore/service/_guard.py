@@ -88,7 +88,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, path = time.perf_counter(), 500, scope["path"]
+        start, status, path = time.perf_counter(), 500, route_path(scope)
         facts = Facts.of(scope)
 
         async def watched(message: Message) -> None:
@@ -163,6 +163,13 @@ class Guard:
         finally:
             self.under_way -= 1
             self.metrics.under_way.dec()
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path below the root path, which is what routes are found by."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def host_name(value: str) -> str:

@@ -23,6 +23,7 @@ SHORTEST = 16  # characters of a key in a file
 LARGEST_FILE = 2**20
 LOOK_SECONDS = 1.0
 DIGEST = re.compile(r"[0-9a-f]{64}")
+EMPTY = hashlib.sha256().hexdigest()
 FORM = '{"keys": [{"name": "batch", "sha256": "<64 hex digits>", "roles": ["score"]}]}'
 log = logging.getLogger("locuscore.service")
 
@@ -116,7 +117,7 @@ def read_keys(path: Path) -> Holders:
         raise ValueError(f"{path} is no file of keys: it is larger than {LARGEST_FILE} bytes.")
     try:
         content = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"{path} is no JSON; expected {FORM}.") from None
     entries = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(entries, list):
@@ -146,11 +147,17 @@ def _entry(entry: Any) -> tuple[str, Holder]:
     hashed = entry.get("sha256")
     if hashed is None:
         key = entry["key"]
-        if not isinstance(key, str) or len(key) < SHORTEST:
-            raise ValueError(f"a key is a text of at least {SHORTEST} characters.")
+        is_plain = isinstance(key, str) and key.isprintable() and key == key.strip()
+        if not is_plain or len(key) < SHORTEST:
+            raise ValueError(
+                f"a key is a text of at least {SHORTEST} characters, in one line and without "
+                "spaces at its ends."
+            )
         hashed = digest(key.encode())
     if not isinstance(hashed, str) or DIGEST.fullmatch(hashed) is None:
         raise ValueError("sha256 has 64 hex digits in small letters.")
+    if hashed == EMPTY:
+        raise ValueError("sha256 is that of no key at all, which everybody has.")
     return hashed, Holder(name, frozenset(roles), is_from_file=True)
 
 

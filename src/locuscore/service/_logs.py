@@ -16,6 +16,9 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import IO, Any, Literal
 
+from locuscore.service._refusal import printable
+from locuscore.service._request_log import LONGEST_ROWS
+
 MOST_WAITING = 10_000  # lines
 STOP_SECONDS = 5.0
 REQUESTS = "locuscore.request"
@@ -50,7 +53,8 @@ class TextFormatter(logging.Formatter):
         fields = getattr(record, "fields", None)
         if fields:
             known = {"request_id", "milliseconds", "rows", "key", "body"}
-            shown = [f"{k}={v}" for k, v in fields.items() if k in known and v is not None]
+            told = {k: v for k, v in fields.items() if k in known and v is not None}
+            shown = [f"{k}={printable(str(v), LONGEST_ROWS)}" for k, v in told.items()]
             text = f"{text} ({', '.join(shown)})"
         return text + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
 

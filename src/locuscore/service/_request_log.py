@@ -14,11 +14,16 @@ from typing import Any
 
 from starlette.types import Scope
 
+from locuscore.service._refusal import printable
+
 REQUEST_ID = b"x-request-id"
 TRACE = b"traceparent"
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-PLAIN_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
+PLAIN_TRACE = re.compile(
+    rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-[!-~]{0,200})?"
+)
 LONGEST_ROWS = 10_000  # bytes of a body in the log
+LONGEST_PATH = 200  # characters of a path
 KEY = "locuscore"  # of the facts in a scope
 log = logging.getLogger("locuscore.request")
 
@@ -69,7 +74,7 @@ def log_request(scope: Scope, facts: Facts, status: int, seconds: float) -> None
     fields: dict[str, Any] = {
         "request_id": facts.request_id,
         "method": scope["method"],
-        "path": scope["path"],
+        "path": printable(scope["path"], LONGEST_PATH),
         "status": status,
         "milliseconds": round(1000 * seconds, 3),
         "client": (scope.get("client") or (None,))[0],
@@ -100,8 +105,9 @@ def is_traced() -> bool:
 @contextmanager
 def _span(scope: Scope, facts: Facts) -> Iterator[None]:
     carrier = {"traceparent": facts.trace.decode()} if facts.trace else {}
-    name = f"{scope['method']} {scope['path']}"
-    attributes = {"http.request.method": scope["method"], "url.path": scope["path"]}
+    path = printable(scope["path"], LONGEST_PATH)
+    name = f"{scope['method']} {path}"
+    attributes = {"http.request.method": scope["method"], "url.path": path}
     context = propagate.extract(carrier)
     assert tracer is not None
     with tracer.start_as_current_span(name, context, attributes=attributes) as span:
