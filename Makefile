@@ -130,8 +130,8 @@ lock: .venv-release/.ready
 # The service as it is locked, in an environment of its own, and what is in it as CycloneDX.
 sbom: .venv-service/.ready .venv-release/.ready
 	mkdir -p dist
-	$(RELEASE)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
-		--spec-version 1.6 --of JSON -o dist/locuscore-service.cdx.json .venv-service/bin/python
+	$(RELEASE)/cyclonedx-py environment --output-reproducible --spec-version 1.6 --of JSON \
+		-o dist/locuscore-service.cdx.json .venv-service/bin/python
 
 .venv-service/.ready: deploy/requirements-service.txt pyproject.toml src/locuscore/__init__.py
 	rm -rf .venv-service
@@ -140,6 +140,7 @@ sbom: .venv-service/.ready .venv-release/.ready
 		--only-binary :all: -r deploy/requirements-service.txt
 	.venv-service/bin/python $(PIP) --no-deps .
 	.venv-service/bin/python -m pip uninstall --quiet --yes pip setuptools
+	rm .venv-service/lib/*/site-packages/locuscore-*.dist-info/direct_url.json  # the path of this clone
 	touch $@
 
 .venv-release/.ready: constraints.txt

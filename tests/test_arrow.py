@@ -9,6 +9,7 @@ from helpers import raises
 from locuscore import Locus, Scorer
 from locuscore._shared.checks import BadRowsError
 from locuscore.engines import Forest
+from predictors_for_tests import rows_of, scorer_of
 from service_for_tests import frame, frame_scorer
 
 pytestmark = pytest.mark.extra
@@ -111,11 +112,11 @@ def test_polars_and_duckdb_take_the_result(tmp_path):
     np.testing.assert_allclose(told[0], flagged["bound_0.1"].sum(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("model", ["Forest", "Auto with gamma"])
-def test_dask_gives_the_scores_of_memory(model):
+@pytest.mark.parametrize("kind", ["scikit-learn", "xgboost"])
+def test_dask_gives_the_scores_of_memory(kind):
     import dask.dataframe as dd
 
-    scorer, (X, _) = frame_scorer(model=model), given()
+    scorer, (X, _) = scorer_of(kind), rows_of(kind, 250, 5)
     lazy = dd.from_pandas(X, npartitions=4)
     scored = lazy.map_partitions(scorer, meta=scorer(lazy.head(0)))
     expected = scorer(X)

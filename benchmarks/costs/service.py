@@ -1,4 +1,4 @@
-"""The service and Spark beside the same scorer in memory, as ratios of one run.
+"""The service beside the same scorer in memory, as ratios of one run.
 
 Run ``make costs-service``; about five minutes on two cores, with the client on the same machine.
 """
@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 from sklearn.ensemble import RandomForestRegressor
 
-import locuscore
 from benchmarks.pages import write_section
 from locuscore import Locus, Scorer
 from locuscore.datasets import load_diamonds
@@ -158,48 +156,6 @@ def arrow(path: Path, scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
     ]
 
 
-def spark(scorer: Scorer, X: np.ndarray, rounds: int) -> list[str]:
-    """Two executors beside one process, on the same rows."""
-    import pyspark  # noqa: PLC0415 - one of several parts needs it
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - starts nothing unless asked
-
-    from locuscore.spark import score_frame  # noqa: PLC0415 - imports pyspark
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "FATAL")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.executorEnv.PYTHONPATH", str(Path(locuscore.__file__).parents[1]))
-        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
-        .getOrCreate()
-    )
-    columns = {f"x{j}": X[:40_000, j] for j in range(X.shape[1])}
-    table = pa.table(columns)
-    df = session.createDataFrame(table.to_pandas()).repartition(4).cache()
-    df.count()
-    out = score_frame(scorer, df)
-
-    def run() -> None:
-        out.write.format("noop").mode("overwrite").save()
-
-    first, later = timed(run), []
-    for _ in range(rounds):
-        own = timed(lambda: scorer(table))
-        later.append(timed(run) / own)
-    name = session.sparkContext.applicationId
-    session.stop()
-    # The executors of a local cluster leave their logs beside Spark itself.
-    shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
-    return [
-        f"| Spark on two executors, {table.num_rows} rows, time of one process's | {spread(later)} "
-        "| reported; 0.5 would be ideal |",
-        f"| the same, first run (broadcast, Python started) | {first / own:.2f} | reported |",
-    ]
-
-
 def timed(function: Callable[[], object]) -> float:
     start = time.perf_counter()
     function()
@@ -214,7 +170,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of overload")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--without-spark", action="store_true")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)
     scorer, X = fitted()
@@ -227,9 +182,8 @@ def main() -> None:
         rows, capacity = batching(path, cases, 5, options.rounds)
         rows += arrow(path, scorer, X, options.rounds)
         carried = overload(path, cases, options.seconds, capacity)
-    rows += [] if options.without_spark else spark(scorer, X, options.rounds)
     head = [
-        "## Service and Spark under load",
+        "## Service under load",
         "",
         "Made by `make costs-service` on two cores, client and service on the same machine, g a "
         "forest of 300 trees on diamonds; ratios are taken side by side in one run.",

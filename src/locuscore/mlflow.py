@@ -160,7 +160,10 @@ def load_model(model_uri: str, *, key: bytes | None = None, **options: Any) -> S
             f"{model_uri} is no model of locuscore, but of {', '.join(flavors)}; load it with "
             "MLflow itself."
         )
-    return _load(folder / flavors[FLAVOR]["data"], key, None, **options)
+    place = (folder / str(flavors[FLAVOR]["data"])).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise ValueError(f"{model_uri} says that its archive is outside of it; it is no model.")
+    return _load(place, key, None, **options)
 
 
 def signature(scorer: Scorer) -> ModelSignature:
@@ -225,7 +228,8 @@ def _write_report(report: Any, path: Path) -> None:
 
 
 def _load(folder: Path, key: bytes | None, key_file: str | None, **options: Any) -> Scorer:
-    place = key_file or os.environ.get(KEY_FILE)
+    # The environment first: a model brings options of its own, and so could bring its own key.
+    place = os.environ.get(KEY_FILE) or key_file
     if key is None and place:
         key = Path(place).read_bytes()
     return Scorer.load(folder / ARCHIVE, key=key, **options)

@@ -1,5 +1,6 @@
 """Scores a Spark frame with the batch function that scores everything else."""
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from locuscore._shared.optional import require
 require("pyspark", extra="spark")
 pa = require("pyarrow", extra="spark")
 
-from pyspark import cloudpickle  # noqa: E402 - after the check
+from pyspark import TaskContext, cloudpickle  # noqa: E402 - after the check
 from pyspark.sql import DataFrame  # noqa: E402 - after the check
 from pyspark.sql.functions import col  # noqa: E402 - after the check
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402 - after the check
@@ -20,6 +21,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa:
 __all__ = ["score_frame"]
 
 Batches = Iterable[Any]
+SPLIT_FROM = 2**18  # bytes of a frame from which scoring takes longer than moving its rows
+# Parts of a plan that decide how many partitions there are; an adaptive plan has a shuffle in it.
+CHOSEN = ("Exchange", "Adaptive", "Coalesce", "ExistingRDD")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class Parcel:
     def scorer(self) -> Scorer:
         """The scorer itself."""
         scorer: Scorer = pickle.loads(self.data)
+        if TaskContext.get() is not None:
+            # A Python process of Spark looks for garbage after each task. What the scorer and its
+            # libraries hold stays as long as the process, and is not looked through again.
+            gc.collect()
+            gc.freeze()
         return scorer
 
 
@@ -41,7 +50,9 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     The scorer is pickled once and broadcast, so it is sent once to each executor, and each Python
     process there unpickles it once. Spark Connect has no broadcasts, so there it is sent with every
     task. The executors need locuscore and the packages of the predictor, in the driver's versions.
-    If Spark repeats a task, it gives the same numbers.
+    If Spark repeats a task, it gives the same numbers. Rows that are read in fewer partitions than
+    there are cores, as those of one file, are spread over all of them first. A frame whose
+    partitions you chose, or that a join or a grouping has just spread, stays as it is.
 
     Parameters
     ----------
@@ -70,7 +81,35 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     bare = scorer.without_rows()
     data = cloudpickle.dumps(bare)  # type: ignore[no-untyped-call]  # it has no types
     score = _scoring(_sent(df, Parcel(data)), taken, features, list(keep))
-    return chosen.mapInArrow(score, from_arrow_schema(schema))
+    return _spread(chosen).mapInArrow(score, from_arrow_schema(schema))
+
+
+def _spread(df: DataFrame) -> DataFrame:
+    """Give each core a share of the rows, if they come straight from a source with few partitions.
+
+    Nothing is run to find that out: the partitions of such a plan are those of its source.
+    """
+    context = getattr(df.sparkSession, "sparkContext", None)
+    if context is None:  # Spark Connect does not show its plans
+        return df
+    query: Any = df._jdf.queryExecution()  # Java's own
+    wanted = int(context.defaultParallelism)
+    if not _is_as_read(query.executedPlan()):
+        return df
+    if int(query.optimizedPlan().stats().sizeInBytes()) < SPLIT_FROM:
+        return df
+    given = int(query.executedPlan().execute().getNumPartitions())
+    return df.repartition(wanted) if given < wanted else df
+
+
+def _is_as_read(plan: Any) -> bool:
+    """Whether the partitions are those in which a file or table is read."""
+    while not any(word in plan.nodeName() for word in CHOSEN):
+        children = plan.children()
+        if children.size() != 1:
+            return bool(children.isEmpty()) and "Scan" in plan.nodeName()
+        plan = children.apply(0)
+    return False
 
 
 def _sent(df: DataFrame, parcel: Parcel) -> Callable[[], Scorer]:

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 from archives_for_tests import assert_same_scores, forge, members_of, rows, small_scorer
 from cli_for_tests import assert_same, fails, read, run, write
-from helpers import raises, warns
-from locuscore import ArchiveError, LocusWarning, Scorer, inspect_archive
+from helpers import assert_close, raises, warns
+from locuscore import ArchiveError, LocusWarning, Scorer, inspect_archive, load_predictor
 from locuscore.__main__ import main
 from locuscore._archive.held_models import HeldModel
 from locuscore._archive.onnx_models import check_no_external_data, read_onnx
@@ -398,3 +398,57 @@ def test_numbers_in_another_file_are_refused_before_onnxruntime_looks(place):
 def test_bytes_that_are_no_model_are_refused(data):
     with raises(ValueError, "no ONNX model"):
         check_no_external_data(data)
+
+
+# Files of other libraries
+
+
+FILES = {
+    "xgboost": ("XGB{}", "json"),
+    "lightgbm": ("LGBM{}", "txt"),
+    "catboost": ("CatBoost{}", "cbm"),
+}
+
+
+@pytest.mark.parametrize("kind", ["Regressor", "Classifier"])
+@pytest.mark.parametrize("library", FILES)
+def test_model_files_are_predictors(library, kind, tmp_path):
+    X, y = rows()
+    y = np.digitize(y, [0.3, 0.7]) if kind == "Classifier" else y
+    name, ending = FILES[library]
+    model = boosted(library, name.format(kind)).fit(X, y)
+    file = tmp_path / f"model.{ending}"
+    getattr(model, "booster_", model).save_model(str(file))
+    again = load_predictor(file)
+    assert_close(np.ravel(again.predict(X)), np.ravel(model.predict(X)))
+    assert hasattr(again, "predict_proba") == (kind == "Classifier")
+    if kind == "Classifier":
+        assert_close(again.predict_proba(X), model.predict_proba(X))
+    file.write_bytes(file.read_bytes()[:200])
+    with raises(ArchiveError, f"model.{ending} cannot be read as a model"):
+        load_predictor(file)
+
+
+def test_what_onnxruntime_reads_in_its_own_format_is_refused():
+    """Fields of ONNX for one reader, the mark of another format at the fifth byte for the other."""
+    data = b"\x08\x00\x0d\x00" + b"ORTM" + bytes(4)
+    check_no_external_data(data.replace(b"ORTM", b"ORUM"))
+    with raises(ValueError, "onnxruntime's own format", "save it as ONNX"):
+        read_onnx(data)
+
+
+def test_an_onnx_file_with_numbers_elsewhere_says_how_to_make_it_one(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(with_external_data("initializer"))
+    with raises(ArchiveError, "model.onnx cannot be read", "onnx.save(onnx.load(path), path)"):
+        load_predictor(tmp_path / "model.onnx")
+
+
+def test_a_file_that_stopped_early_predicts_with_its_best_round(tmp_path):
+    import xgboost
+
+    X, y = rows()
+    model = xgboost.XGBRegressor(n_estimators=60, early_stopping_rounds=2, learning_rate=1.0)
+    model.fit(X[:80], y[:80], eval_set=[(X[80:], y[80:])], verbose=False)
+    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
+    model.save_model(tmp_path / "model.json")
+    assert_close(load_predictor(tmp_path / "model.json").predict(X), model.predict(X))

@@ -1,11 +1,12 @@
 """A LightGBM model written anew from its numbers predicts the same bits."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
-from locuscore._archive.lightgbm_text import canonical_lightgbm
+from locuscore._archive.lightgbm_text import LISTS, canonical_lightgbm
 
 pytestmark = pytest.mark.extra
 
@@ -80,6 +81,21 @@ def test_columns_of_a_frame_keep_names_and_levels():
     assert "num_cat=1" in text
     assert again.feature_name() == model.feature_name()
     assert model.predict(frame).tobytes() == again.predict(frame).tobytes()
+
+
+@pytest.mark.parametrize("what", ["absent", "empty"])
+@pytest.mark.parametrize(
+    "key", [key for key, (_, _, is_followed) in LISTS.items() if not is_followed]
+)
+def test_lists_that_nothing_follows_are_written_in_full_or_not_at_all(key, what):
+    """LightGBM ends the process over an empty one."""
+    import lightgbm
+
+    model = trained({})
+    text, left = model.model_to_string(), "" if what == "absent" else f"{key}=\n"
+    again = canonical_lightgbm(re.sub(rf"^{key}=.*\n", left, text, flags=re.MULTILINE))
+    assert not re.search(rf"^{key}=", again, flags=re.MULTILINE)
+    assert lightgbm.Booster(model_str=again).predict(X).tobytes() == model.predict(X).tobytes()
 
 
 def test_linear_trees_are_refused():

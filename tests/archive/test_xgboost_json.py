@@ -9,6 +9,7 @@ import pytest
 from helpers import raises
 from locuscore._archive.xgboost_json import canonical_xgboost
 from locuscore._archive.xgboost_models import read_xgboost, xgboost_parts
+from locuscore._archive.xgboost_trees import DEEPEST
 
 pytestmark = pytest.mark.extra
 
@@ -280,6 +281,39 @@ def test_many_small_sets_of_large_categories_are_refused(sound):
     model["tree_info"], model["iteration_indptr"] = [0] * n, list(range(n + 1))
     with raises(ValueError, "more categories than there can be"):
         canonical_xgboost(json.dumps(forged))
+
+
+def path(n_splits):
+    """A tree that goes down to the right at every split."""
+    n = 2 * n_splits + 1
+    left, right = np.full(n, -1), np.full(n, -1)
+    left[:-1:2], right[:-1:2] = np.arange(1, n, 2), np.arange(2, n, 2)
+    whole = {name: [0] * n for name in ("default_left", "split_indices", "split_type")}
+    names = ("base_weights", "loss_changes", "sum_hessian", "split_conditions")
+    links = {"left_children": left.tolist(), "right_children": right.tolist()}
+    return {"tree_param": {}, **whole, **links, **{name: [-1e30] * n for name in names}}
+
+
+def unlabelled(booster):
+    """Two rows for a model of numbers and categories."""
+    import xgboost
+
+    names, types = booster.feature_names, booster.feature_types
+    return xgboost.DMatrix(np.ones((2, 3)), feature_names=names, feature_types=types)
+
+
+def test_a_tree_is_not_deeper_than_recursion_can_go(sound):
+    """xgboost looks for the depth of a tree by recursion: half a million splits were a crash."""
+    model = copy.deepcopy(sound)
+    trees = parts(model)[MODEL]["trees"]
+    trees[0] |= {name: [] for name in trees[0] if name.startswith("categories")} | path(DEEPEST)
+    settings = {"kind": "regressor", "missing": float("nan"), "n_jobs": 1}
+    again = read_xgboost(json.dumps(model).encode(), settings).get_booster()
+    leaves = again.predict(unlabelled(again), pred_leaf=True)
+    assert leaves[:, 0].tolist() == [2 * DEEPEST] * 2
+    trees[0] |= path(DEEPEST + 1)
+    with raises(ValueError, f"more than {DEEPEST} splits deep"):
+        canonical_xgboost(json.dumps(model))
 
 
 def test_nodes_that_no_path_reaches_are_dropped(sound):

@@ -122,3 +122,21 @@ def test_the_version_needs_no_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("locuscore ")
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("locuscore wa", ["watch"]), ("locuscore watch la", ["label"]), ("locuscore score --keep", 2)],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(words, completed, shell):
+    parts = words.split()
+    told = {"COMP_WORDS": words, "COMP_CWORD": str(len(parts) - 1)}
+    told |= {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    environment = os.environ | told | {"_LOCUSCORE_COMPLETE": f"complete_{shell}"}
+    command = [sys.executable, "-m", "locuscore"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    expected = ["--keep", "--keep-all"] if completed == 2 else completed
+    assert all(one in done.stdout for one in expected)
+    assert "demo" not in done.stdout

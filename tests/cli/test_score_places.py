@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cli_for_tests import FILES, assert_same, fails, homes, read, run, write
+from helpers import raises
 from locuscore import Locus, Scorer, prediction_column
 from locuscore.__main__ import main
 from locuscore.engines import Forest
@@ -140,6 +141,24 @@ def test_an_output_without_an_ending_is_a_folder(by, guard, tmp_path, capsys):
     assert {path: path.read_bytes() for path in output.rglob("*.parquet")} == before
 
 
+@pytest.mark.parametrize("by", [[], ["--partition-by", "town"]])
+def test_no_rows_give_a_folder_without_rows(by, guard, tmp_path, capsys):
+    _, archive = guard
+    data = write(homes(3)[:0], tmp_path / "new.parquet")
+    assert run(capsys, "score", archive, data, "-o", tmp_path / "out", *by)["rows"] == 0
+    assert len(read_folder(tmp_path / "out")) == 0
+
+
+def test_many_blocks_are_several_files_in_the_order_of_the_rows(guard, tmp_path, capsys):
+    _, archive = guard
+    data = write(homes(200, seed=1), tmp_path / "new.parquet")
+    command = ["score", archive, data, "--keep", "id", "--block-rows", 10]
+    run(capsys, *command, "-o", tmp_path / "out")
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert files == [f"part-0000{number}-0.parquet" for number in range(3)]
+    assert (read_folder(tmp_path / "out")["id"] == np.arange(200)).all()
+
+
 def test_flagged_rows_can_have_a_folder_of_their_own(guard, tmp_path, capsys):
     _, archive = guard
     data = write(homes(250, seed=1), tmp_path / "new.parquet")
@@ -254,11 +273,12 @@ def test_folders_of_a_store_give_the_scores_of_memory(store, guard, tmp_path, ca
     names = [name for name in store.names() if not name.startswith("rows/")]
     assert names == [
         "out/_SUCCESS",
-        "out/town=north/part-0.parquet",
-        "out/town=south/part-0.parquet",
+        "out/town=north/part-00000-0.parquet",
+        "out/town=south/part-00000-0.parquet",
     ]
     assert "is not empty" in fails(capsys, *command, "-o", f"{store.url}/out")
     assert "apart" in fails(capsys, *command, "-o", f"{store.url}/rows/out")
+    assert "whole bucket" in fails(capsys, *command, "-o", store.url, code=2)
     run(capsys, *command, "-o", tmp_path / "here")
     assert_same(by_id(read_folder(tmp_path / "here")), out)
 
@@ -302,7 +322,7 @@ def test_a_folder_in_a_store_that_was_half_written_is_written_again(
     assert "out/part-9.parquet" in store.names()
     assert "out/_SUCCESS" not in store.names()
     assert run(capsys, *command)["rows_done_before"] == 250
-    assert store.names() == ["out/_SUCCESS", "out/part-0.parquet"]
+    assert store.names() == ["out/_SUCCESS", "out/part-00000-0.parquet"]
     out = read_folder(f"{store.root}/out", store.files)
     assert_same(out.drop(columns="id"), scorer(frame[NAMES]))
 
@@ -329,6 +349,7 @@ SECRETS = ("AKIAEXAMPLE", "hunter2")
     "url",
     [
         "s3://AKIAEXAMPLE:hunter2@bucket/rows.csv",
+        "s3://AKIAEXAMPLE:a/hunter2@bucket/rows.csv",
         "s3://bucket/rows.csv?region=x&secret_key=hunter2",
         "abfs://box@account.dfs.core.windows.net/rows.csv?client_secret=hunter2",
         "s3://bucket/rows.csv?region=eu&colour=hunter2",
@@ -396,3 +417,22 @@ def test_what_is_wrong_with_a_folder_is_one_line(guard, tmp_path, capsys):
         capsys, *command, "-o", tmp_path / "out", "--partition-by", "colour"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_column_cannot_lead_out_of_the_folder(tmp_path):
+    import pyarrow as pa
+    from pyarrow.fs import LocalFileSystem
+
+    from locuscore.cli._datasets import write_dataset
+
+    (tmp_path / "out").mkdir()
+    for name, is_path in (("../../town", True), ("town", False)):
+        table = pa.table({name: ["../../../north"], "age": [1]})
+        words = (LocalFileSystem(), str(tmp_path / "out"), table.schema, iter([table]), [name])
+        if is_path:
+            with raises(ValueError, "named after the column '../../town'"):
+                write_dataset(*words)
+        else:
+            write_dataset(*words)
+    (folder,) = tmp_path.rglob("town*")
+    assert folder.parent == tmp_path / "out"

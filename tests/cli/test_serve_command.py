@@ -71,3 +71,77 @@ def test_a_port_in_use_is_a_failure_like_any_other(tmp_path, capsys, monkeypatch
         port = taken.getsockname()[1]
         assert main(["serve", str(path), "--port", str(port), "--quiet"]) == 1
     assert f"error: cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    """What `serve` would be called with, for an environment and options."""
+    from locuscore import service
+
+    path, calls = tmp_path / "guard.locus", []
+    small_scorer().save(path)
+
+    def record(*given, **options):
+        calls.append((given, options))
+
+    monkeypatch.setattr(service, "serve", record)
+
+    def call(*options, **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(f"LOCUSCORE_{name}", value)
+        assert main(["serve", *map(str, options)]) == 0
+        return calls[-1]
+
+    return path, call
+
+
+def test_every_option_may_stand_in_the_environment(served):
+    path, call = served
+    variables = {
+        "ARCHIVE": str(path),
+        "HOST": "0.0.0.0",
+        "PORT": "9000",
+        "API_KEY": "secret",
+        "MAX_ROWS": "7",
+        "TIMEOUT_SECONDS": "2.5",
+        "ALLOW_HOST": "a.example b.example",
+        "ALLOW_ANOTHER_SCHEMA": "true",
+        "LOG_FORMAT": "json",
+        "LOG_ROWS": "1",
+        "STORE": "sqlite:///x.db",
+        "AUDIT": "0.5",
+        "LABELS_KEY": "labels",
+    }
+    (archive, host, port, settings), options = call(**variables)
+    assert (archive, host, port) == (path, "0.0.0.0", 9000)
+    assert (settings.max_rows, settings.timeout_seconds) == (7, 2.5)
+    assert (settings.api_key, settings.ledger.labels_key) == ("secret", "labels")
+    assert settings.hosts == ("a.example", "b.example")
+    assert settings.allow_another_schema
+    assert settings.log_rows
+    assert settings.ledger.audit == 0.5
+    assert options["log_format"] == "json"
+    (_, _, port, settings), options = call("--port", 1, "--max-rows", 8, "--log-format", "text")
+    assert (port, settings.max_rows, options["log_format"]) == (1, 8, "text")  # an option wins
+
+
+def test_every_limit_of_the_settings_is_an_option(served):
+    from dataclasses import fields
+
+    from locuscore.service import Settings
+
+    path, call = served
+    (*_, settings), _ = call(path)
+    assert settings == Settings()  # the defaults agree
+    elsewhere = {"api_key", "archive_key", "hosts", "ledger"}
+    limits = [part for part in fields(Settings) if part.name not in elsewhere]
+    values = {int: "9", float: "9", bool: "true"}
+    changed = {p.name.upper(): values.get(p.type, "keys.json") for p in limits}
+    (*_, settings), _ = call(path, **changed)
+    assert all(getattr(settings, part.name) != part.default for part in limits)
+
+
+def test_a_certificate_and_its_key_go_together(served, capsys):
+    path, _ = served
+    assert main(["serve", str(path), "--tls-key", "key.pem"]) == 2
+    assert "go together" in capsys.readouterr().err

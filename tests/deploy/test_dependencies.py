@@ -31,7 +31,9 @@ EXCEPTIONS = {
     "psycopg": "LGPL-3.0-only",
     "psycopg-binary": "LGPL-3.0-only",
     "cons": "unknown",  # its file is the LGPL 3; it comes with the extra pymc alone
-    # BSD or MIT by the file that they bring, without the field.
+    "certifi": "MPL-2.0",  # a list of certificates; comes with mlflow
+    # Apache, BSD or MIT by the file that they bring, without the field.
+    "catboost": "Apache License, Version 2.0",
     "minikanren": "unknown",
     "multipledispatch": "BSD",
     "protobuf": "3-Clause BSD License",
@@ -109,6 +111,13 @@ def test_the_oldest_versions_are_the_bounds_of_the_core():
         assert re.fullmatch(re.escape(bounds[name]) + r"(\.0)*", version), name
 
 
+def test_every_extra_is_on_the_page_of_the_installation():
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
+    ours = {"bench", "dev", "docs", "test"}
+    assert set(re.findall(r"`(\w+)`", rows)) == set(PROJECT["optional-dependencies"]) - ours
+
+
 def imported(path):
     """Top-level names that a file imports as soon as it is imported itself."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -124,8 +133,10 @@ def test_what_the_source_imports_is_declared():
     declared = {
         canonicalize_name(Requirement(line).name) for line in [*PROJECT["dependencies"], *extras]
     }
-    # The first has another name on the index; the others are parts of the interfaces of these.
-    homes = {"sklearn": "scikit-learn", "numba": "pymc-bart", "linear_operator": "gpytorch"}
+    homes = {  # other names on the index; the last two are parts of the interfaces of these
+        **{"mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "xgboost": "xgboost-cpu"},
+        **{"numba": "pymc-bart", "linear_operator": "gpytorch"},
+    }
     for path in (ROOT / "src").rglob("*.py"):
         for name in set(imported(path)) - set(sys.stdlib_module_names) - {"locuscore"}:
             package = homes.get(name, canonicalize_name(name))

@@ -30,7 +30,7 @@ def test_leaves_are_those_of_scikit_learn(fitted):
     assert np.array_equal(leaves_of(engine.forest_, S, None), plain_leaves(engine.forest_, S))
     assert np.array_equal(leaves_of(engine.forest_, S, 2), plain_leaves(engine.forest_, S))
     for n in (1, FEW_ROWS):
-        few = engine._places(S[:n])
+        few, _ = engine._places(S[:n])
         names = zip(engine.table_row_, plain_leaves(engine.forest_, S[:n]).T, strict=True)
         assert np.array_equal(few, np.column_stack([row[leaf] for row, leaf in names]))
 

@@ -20,7 +20,7 @@ def test_every_route_is_described_and_says_whether_it_needs_the_key():
     is_open = {
         path for path, methods in paths.items() for how in methods.values() if "security" not in how
     }
-    assert is_open == {"/healthz"}
+    assert is_open == {"/healthz", "/livez", "/readyz"}
 
 
 def with_ledger(folder):

@@ -284,7 +284,7 @@ def test_the_content_type_counts(client, headers, status):
 def test_other_paths_and_methods(client):
     assert client.get("/nothing").status_code == 404
     assert client.get("/score").status_code == 405
-    assert client.get("/docs").status_code == 404
+    assert client.get("/redoc").status_code == 404
     assert set(client.get("/nothing").json()) == {"error"}
 
 

@@ -1,5 +1,6 @@
 """Spark with two executor processes: the scores of memory, also when an executor is killed."""
 
+import gc
 import os
 import pickle
 import shutil
@@ -184,12 +185,14 @@ def test_arrays_labels_and_columns(spark):
 
 
 class Counted:
-    """A predictor that leaves a file wherever it is opened."""
+    """A predictor that leaves a file wherever it is opened, and where garbage is looked for."""
 
     def __init__(self, folder):
         self.folder = folder
 
     def __call__(self, X):
+        if gc.get_freeze_count() == 0:
+            (Path(self.folder) / "slow-task").touch()
         return X[:, 0]
 
     def __setstate__(self, state):
@@ -206,6 +209,7 @@ def test_a_process_opens_the_scorer_once(spark, tmp_path):
     X = np.random.default_rng(0).uniform(size=(400, 2))
     locus = Locus(Counted(str(tmp_path)), engine=Forest(n_trees=2), random_state=0)
     scorer = Scorer(locus.fit(X, X[:, 1]))
+    (tmp_path / "slow-task").unlink()  # of this process
     given = [(i, *map(float, x)) for i, x in enumerate(X)]
     df = spark.createDataFrame(given, ["key", "a", "b"]).repartition(8)
     try:
@@ -213,8 +217,36 @@ def test_a_process_opens_the_scorer_once(spark, tmp_path):
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     np.testing.assert_allclose(out["prediction"], X[:, 0], rtol=1e-9, atol=0)
+    # Spark collects garbage after each task, which would look through the whole scorer.
+    assert not (tmp_path / "slow-task").exists()
     opened = [path.name.split("-")[0] for path in tmp_path.iterdir()]
     assert len(set(opened)) == len(opened) < 8  # less often than there are tasks
+
+
+def test_a_file_is_spread_over_all_cores(spark, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from locuscore.spark import score_frame
+
+    X = np.random.default_rng(0).uniform(size=(60_000, 2))
+    locus = Locus(lambda X: X[:, 0], engine=Forest(n_trees=2), random_state=0)
+    scorer = Scorer(locus.fit(X[:200], X[:200, 1]))
+    many, few = tmp_path / "many.parquet", tmp_path / "few.parquet"
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), many)
+    pq.write_table(pa.table({"a": X[:100, 0], "b": X[:100, 1]}), few)
+    file = spark.read.parquet(str(many))
+    assert file.rdd.getNumPartitions() == 1
+
+    def partitions(df):
+        return score_frame(scorer, df).rdd.getNumPartitions()
+
+    assert partitions(file) == spark.sparkContext.defaultParallelism == 2
+    assert partitions(file.filter("a < 0.9")) == 2
+    # Few rows, and partitions that somebody chose, stay together.
+    assert partitions(spark.read.parquet(str(few))) == 1
+    assert partitions(file.coalesce(1)) == partitions(file.repartition(1)) == 1
+    assert partitions(spark.sparkContext.parallelize([(0.5, 0.5)] * 9, 1).toDF(["a", "b"])) == 1
 
 
 CONNECT = """

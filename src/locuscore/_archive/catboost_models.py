@@ -36,3 +36,10 @@ def read_catboost(data: bytes, settings: Mapping[str, Any]) -> Any:
     model = getattr(require("catboost", extra="catboost"), settings["kind"])()
     model.load_model(blob=data)
     return model
+
+
+def read_catboost_file(data: bytes) -> Any:
+    """Build a predictor from a file that CatBoost has written."""
+    model = read_catboost(data, {"kind": "CatBoost"})
+    kind = "CatBoostClassifier" if len(model.classes_) else "CatBoostRegressor"
+    return read_catboost(data, {"kind": kind})

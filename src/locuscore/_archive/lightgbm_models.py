@@ -1,5 +1,6 @@
 """Models of LightGBM, kept as LightGBM's own text."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,3 +62,11 @@ def read_lightgbm(data: bytes, settings: Mapping[str, Any]) -> BoosterRegressor:
     model, classes = canonical_lightgbm(data.decode()), settings["classes"]
     booster = require("lightgbm", extra="lightgbm").Booster(model_str=model)
     return BoosterRegressor(booster) if classes is None else BoosterClassifier(booster, classes)
+
+
+def read_lightgbm_file(data: bytes) -> BoosterRegressor:
+    """Build a predictor from a file that LightGBM has written; it does not name classes."""
+    text = canonical_lightgbm(data.decode())
+    objective = re.search(r"^objective=(binary|multiclass(?:ova)? num_class:(\d+))", text, re.M)
+    classes = None if objective is None else np.arange(int(objective[2] or 2))
+    return read_lightgbm(text.encode(), {"classes": classes})

@@ -171,7 +171,9 @@ class _Tree:
         first, *lines = block.split("\n")
         # Their leaves have lists of features and coefficients that predicting follows as well.
         if "is_linear=1" in lines:
-            raise ValueError("LightGBM models with linear trees cannot be checked")
+            raise ValueError(
+                "LightGBM models with linear trees are not held; fit it with linear_tree=False"
+            )
         entries = _entries(lines, TREE)
         if first != f"Tree={position}":
             raise ValueError("the trees of a LightGBM model are not in order")
@@ -224,7 +226,10 @@ class _Tree:
         sets = dict(zip(CATEGORIES, (self.cat_boundaries, self.cat_threshold), strict=True))
         lists = self.lists | (sets if n_sets else {})
         lines = [f"Tree={position}", f"num_leaves={len(lists['leaf_value'])}", f"num_cat={n_sets}"]
-        lines += [f"{key}={_joined(numbers)}" for key, numbers in lists.items()]
+        # LightGBM does without those that it does not follow, but ends the process over empty ones.
+        is_leaf = len(lists["leaf_value"]) == 1
+        told = {key: numbers for key, numbers in lists.items() if numbers or is_leaf}
+        lines += [f"{key}={_joined(numbers)}" for key, numbers in told.items()]
         return "\n".join([*lines, "is_linear=0", f"shrinkage={self.shrinkage!r}", "", "", ""])
 
 

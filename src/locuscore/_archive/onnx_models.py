@@ -30,6 +30,7 @@ INSIDE: dict[str, dict[int, str]] = {
 }
 EXTERNAL_DATA, DATA_LOCATION = 13, 14  # fields of a tensor
 DEEPEST = 100  # graphs in graphs
+OWN_FORMAT = b"ORTM"  # from the fifth byte, by which onnxruntime tells its own format from ONNX
 
 
 def read_onnx(data: bytes) -> "OnnxModel":
@@ -82,8 +83,11 @@ class OnnxClassifier(OnnxModel):
 def check_no_external_data(data: bytes) -> None:
     """Raise where a model is none of ONNX, or keeps numbers in other files, which it names.
 
-    onnxruntime would open these: any file that the model names.
+    onnxruntime would open these: any file that the model names. What it would read in its own
+    format, whatever stands there for us, is refused.
     """
+    if data[4:8] == OWN_FORMAT:
+        raise ValueError("this is a model in onnxruntime's own format; save it as ONNX")
     waiting = [(memoryview(data), "model", 0)]
     while waiting:
         message, kind, depth = waiting.pop()

@@ -1,5 +1,6 @@
 """Models of xgboost, kept as xgboost's own JSON."""
 
+import json
 from collections.abc import Mapping
 from os import cpu_count
 from typing import Any
@@ -52,3 +53,15 @@ def read_xgboost(data: bytes, settings: Mapping[str, Any]) -> Any:
         why = str(error).partition("\n")[0].rpartition(": ")[2]
         raise ValueError(f"xgboost {library.__version__} cannot read its model ({why})") from None
     return model
+
+
+def read_xgboost_file(data: bytes) -> Any:
+    """Build a predictor from a file that xgboost has written, with rounds up to the best one."""
+    text = data.decode()
+    learner = json.loads(text)["learner"]
+    best, objective = learner["attributes"].get("best_iteration"), learner["objective"]["name"]
+    text = canonical_xgboost(text, None if best is None else int(best) + 1)
+    is_class = objective == "binary:logistic" or objective.startswith("multi:")
+    settings = {"missing": float("nan"), "n_jobs": None}
+    kind = "classifier" if is_class else "regressor"
+    return read_xgboost(text.encode(), settings | {"kind": kind})

@@ -11,6 +11,7 @@ from locuscore._shared.tree_links import check_links
 NO_PARENT = 2**31 - 1  # as xgboost writes it
 MOST_CATEGORIES = 2**24  # above these a float has no place for the ones
 MOST_WORDS = 2**25  # of 32 categories each, in all splits of a model
+DEEPEST = 10_000  # xgboost goes down by recursion, and a path of 500,000 splits ends the process
 # Statistics of the nodes that predicting does not read.
 STATISTICS = ("base_weights", "loss_changes", "sum_hessian")
 WHOLE = ("default_left", "left_children", "right_children", "split_indices")
@@ -130,11 +131,13 @@ def _reached(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Which nodes a path from the root reaches; pruning leaves others behind."""
     is_reached = np.zeros(len(left), dtype=bool)
     front = np.zeros(1, dtype=np.int64)
-    while len(front):
+    for _ in range(DEEPEST + 1):
         is_reached[front] = True
         splits = front[left[front] != -1]
+        if not len(splits):
+            return is_reached
         front = np.concatenate([left[splits], right[splits]])
-    return is_reached
+    raise ValueError(f"a tree of an xgboost model is more than {DEEPEST} splits deep")
 
 
 def _sets(given: Mapping[str, Any], n_nodes: int) -> dict[int, np.ndarray]:

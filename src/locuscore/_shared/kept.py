@@ -24,8 +24,8 @@ class Kept:
     kind
         The name of the class in archives, which later versions must keep.
     fields
-        Attributes that are arrays, models of scikit-learn or LightGBM, objects of classes with an
-        ``ARCHIVE`` of their own, plain values, or lists, tuples and dicts of these.
+        Attributes that are arrays, models of scikit-learn, LightGBM or xgboost, objects of classes
+        with an ``ARCHIVE`` of their own, plain values, or lists, tuples and dicts of these.
     numbers
         Attributes that are arrays of numbers, or None. A file with anything else there is refused:
         in arrays of texts or objects, one value may be as large as the file.

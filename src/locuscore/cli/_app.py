@@ -18,7 +18,6 @@ app = typer.Typer(
     name="locuscore",
     help="How bad can this one prediction be? A calibrated bound on the loss of every prediction.",
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 add_commands(app)

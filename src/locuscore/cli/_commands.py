@@ -19,10 +19,12 @@ class Entry:
     """A command: what the list says of it, and the examples below its help.
 
     The command itself is what the module `_<name>` calls `name`, a function or a group of others.
+    With a `prefix` each option may also be a variable of the environment, ``<prefix>_<OPTION>``.
     """
 
     summary: str
     examples: tuple[str, ...] = ()
+    prefix: str | None = None
 
 
 ENTRIES = {
@@ -40,7 +42,7 @@ ENTRIES = {
         ("certify guard.locus fresh.csv --tau 500 --eta 0.05 -o safe.locus",),
     ),
     "score": Entry(
-        "Score a file of any size; a run that was killed resumes where it stopped.",
+        "Score a file or folder of any size; a run that was killed resumes where it stopped.",
         (
             "score guard.locus rows.parquet --keep id -o scored.parquet",
             "score guard.locus rows.csv --keep-all -o scored.csv",
@@ -61,6 +63,7 @@ ENTRIES = {
     "serve": Entry(
         "Score rows over HTTP until interrupted; SIGHUP loads the archive again.",
         ("serve guard.locus --port 8000",),
+        prefix="LOCUSCORE",
     ),
     "plan": Entry("How many labelled rows are needed; exact, not asymptotic."),
     "watch": Entry("Is the promise still kept? Decisions and labels in a ledger, and alarms."),
@@ -77,9 +80,14 @@ class Command(TyperCommand):
         found = getattr(import_module(f"locuscore.cli._{self.name}"), self.name)
         if isinstance(found, typer.Typer):
             return typer.main.get_command(found)
-        lines = [f"locuscore {example}" for example in ENTRIES[self.name].examples]
+        entry = ENTRIES[self.name]
+        lines = [f"locuscore {example}" for example in entry.examples]
+        context = {} if entry.prefix is None else {"auto_envvar_prefix": entry.prefix}
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(found))
+        made = app.command(
+            epilog="\n\n".join(["[bold]Examples[/]", *lines]), context_settings=context
+        )
+        made(reported(found))
         return typer.main.get_command(app)
 
     def make_context(self, *given: Any, **more: Any) -> Any:

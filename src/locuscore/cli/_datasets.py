@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from locuscore.cli._tables import ParquetSource, Source, open_file
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # 007 is text
+TABLES_PER_FILE = 8
 AT_ONCE = 16  # files whose schemas are read at the same time
 
 
@@ -154,16 +156,22 @@ def _value(place: Place, name: str, text: str | None, kind: Any) -> Any:
 
 def write_dataset(files: Any, path: str, schema: Any, tables: Iterator[Any], by: list[str]) -> None:
     """Write tables into a folder of Parquet files, in one subfolder for each value of `by`."""
+    odd = [name for name in by if "/" in name]  # pyarrow writes names as they are: a path
+    if odd:
+        raise ValueError(f"folders cannot be named after the column {odd[0]!r}; rename it.")
     kinds = pa.schema([schema.field(name) for name in by])
-    batches = (batch for table in tables for batch in table.to_batches())
-    ds.write_dataset(
-        pa.RecordBatchReader.from_batches(schema, batches),
-        path,
-        filesystem=files,
-        format="parquet",
-        partitioning=ds.partitioning(kinds, flavor="hive") if by else None,
-        basename_template="part-{i}.parquet",
-        existing_data_behavior="overwrite_or_ignore",
-        use_threads=False,  # rows keep their order
-        max_partitions=2**31 - 1,
-    )
+    number = 0
+    # Given all at once, the writer would hold millions of rows.
+    while some := list(islice(tables, TABLES_PER_FILE)):
+        ds.write_dataset(
+            pa.concat_tables(some),
+            path,
+            filesystem=files,
+            format="parquet",
+            partitioning=ds.partitioning(kinds, flavor="hive") if by else None,
+            basename_template=f"part-{number:05d}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",
+            use_threads=False,  # rows keep their order
+            max_partitions=2**31 - 1,
+        )
+        number += 1

@@ -37,7 +37,9 @@ def place_of(text: str) -> "Place":
     shown = parts._replace(query="", fragment="").geturl()
     asked = parse_qsl(parts.query, keep_blank_values=True)
     told = [name for name, _ in asked if SECRET.search(name)]
-    if parts.password is not None or told:
+    # A slash in a password ends the part of a URL that it belongs to.
+    looks_told = "@" in text and re.search(r":(?!\d*$)", parts.netloc)
+    if parts.password is not None or looks_told or told:
         raise ValueError(
             "credentials do not belong in a URL, which others can read in the list of processes; "
             "give them as your object store's environment variables or files."

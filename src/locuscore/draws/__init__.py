@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         joint_isf,
     )
     from locuscore.draws._combined import StackedDraws, TransformedDraws, WeightedDraws
-    from locuscore.draws._lazy import LazyDraws
     from locuscore.draws._normal import EnvelopeDraws, MixtureDraws, NormalDraws
     from locuscore.draws._points import GridDraws, ShapeDraws, StepDraws
     from locuscore.draws._scale import smallest_scale
@@ -31,7 +30,6 @@ _HOMES = {
     "Draws": "_base",
     "EnvelopeDraws": "_normal",
     "GridDraws": "_points",
-    "LazyDraws": "_lazy",
     "MixtureDraws": "_normal",
     "NormalDraws": "_normal",
     "RankedDraws": "_base",
@@ -55,7 +53,6 @@ __all__ = [
     "Draws",
     "EnvelopeDraws",
     "GridDraws",
-    "LazyDraws",
     "MixtureDraws",
     "NormalDraws",
     "RankedDraws",

@@ -17,13 +17,14 @@ Question = Callable[[Draws, FloatArray], FloatArray]
 class LazyDraws(Draws):
     """Laws of many rows, of which a few at a time are in memory: those that `make` gives.
 
-    `make(rows)` gives the laws of a slice of the rows, `n_draws` of each, and `at_a_time` says of
-    how many. They are made again for every question, so they should be cheap beside it. `floats` is
-    what a row takes all the time. `n_jobs` slices are made and asked at the same time.
+    `make(rows)` gives the laws of rows by their positions, `n_draws` of each, and `at_a_time` says
+    of how many. They are taken in the given `order`, made again for every question, and so should
+    be cheap beside it. `floats` is what a row takes all the time. `n_jobs` of these parts are made
+    and asked at the same time.
     """
 
-    make: Callable[[slice], Draws]
-    n: int
+    make: Callable[[IntArray], Draws]
+    order: IntArray
     n_draws: int
     at_a_time: int
     floats: int
@@ -31,7 +32,7 @@ class LazyDraws(Draws):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return (self.n, self.n_draws)
+        return (len(self.order), self.n_draws)
 
     @property
     def floats_per_row(self) -> int:
@@ -57,7 +58,7 @@ class LazyDraws(Draws):
 
     @property
     def inverts_jointly(self) -> bool:
-        return self.make(slice(0, 1)).inverts_jointly
+        return self.make(self.order[:1]).inverts_jointly
 
     def joint_isf(self, level: FloatArray) -> FloatArray:
         return self._asked(lambda laws, at: laws.joint_isf(at), level)
@@ -65,15 +66,20 @@ class LazyDraws(Draws):
     def knots(self, level: FloatArray) -> FloatArray:
         return self._asked(lambda laws, at: laws.knots(at), level)
 
-    def _reduced(self, make: Callable[[slice], Draws]) -> "LazyDraws":
+    def _reduced(self, make: Callable[[IntArray], Draws]) -> "LazyDraws":
         return replace(self, make=make, n_draws=1)
 
     def _asked(self, question: Question, argument: FloatArray) -> FloatArray:
         """Ask all laws, each about its own part of an argument that has one per row."""
         values = np.asarray(argument)
-        is_per_row = values.ndim == 2 and len(values) == self.n
+        is_per_row = values.ndim == 2 and len(values) == len(self.order)
 
-        def ask(rows: slice) -> FloatArray:
+        def ask(part: slice) -> FloatArray:
+            rows = self.order[part]
             return question(self.make(rows), values[rows] if is_per_row else values)
 
-        return np.concatenate(in_threads(ask, row_blocks(self.n, 1, self.at_a_time), self.n_jobs))
+        parts = row_blocks(len(self.order), 1, self.at_a_time)
+        answers = np.concatenate(in_threads(ask, parts, self.n_jobs))
+        out = np.empty_like(answers)
+        out[self.order] = answers
+        return out

@@ -16,8 +16,15 @@ from locuscore._shared.checks import check_count
 from locuscore._shared.flat_trees import forget, once
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
-from locuscore.draws import Draws, LazyDraws, StepDraws, WeightedDraws, smallest_scale
-from locuscore.engines._forest_leaves import FEW_ROWS, FewRows, as_float32, leaves_of
+from locuscore.draws import Draws, StepDraws, WeightedDraws, smallest_scale
+from locuscore.draws._lazy import LazyDraws
+from locuscore.engines._forest_leaves import (
+    FEW_ROWS,
+    FewRows,
+    as_float32,
+    leaves_of,
+    ordered_leaves,
+)
 from locuscore.engines._row_unit import RowUnit
 from locuscore.engines._shared_shape import SharedShape, out_of_bag, share_of_few_rows
 
@@ -25,7 +32,7 @@ MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
 N_FIRST_TREES = 25  # of each choice, to compare them by
 FEWEST_LAZY = 64  # rows; fewer have their laws at once
-LAWS_AT_A_TIME = 512  # rows whose points stay in the cache until they are sorted
+LAWS_AT_A_TIME = 256  # rows whose points stay in the cache until they are sorted
 N_DRAWS = 10  # chosen on validation rows, see benchmarks/choices/gamma.py
 
 
@@ -77,7 +84,7 @@ class Forest(BaseEstimator):
         Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
         It has no effect without gamma.
     n_jobs
-        Threads for growing the trees and for finding the leaf of each row.
+        Threads for growing the trees, and for the laws of blocks of rows.
     random_state
         Seed of the forest.
     """
@@ -160,18 +167,18 @@ class Forest(BaseEstimator):
             raise ValueError("Forest has other trees than it claims.")
         if len(self.table_) < self.n_trees:  # a row would take more memory than the table
             raise ValueError("Forest has fewer leaves than trees.")
-        places = self._places(S)
         # An archive written before trees were pooled has one per draw.
         n_draws = getattr(self, "n_draws_", self.n_trees)
+        places, order = self._places(S)
 
-        def laws(rows: slice) -> StepDraws | WeightedDraws:
+        def laws(rows: IntArray | slice) -> StepDraws | WeightedDraws:
             return self.laws(self._points(S[rows], places[rows], n_draws), S[rows])
 
         if len(S) < FEWEST_LAZY:
             return laws(slice(None))
         # All points at once would take eight times the memory of the leaves, and leave the cache.
         floats = self.n_trees // 2 + S.shape[1]
-        return LazyDraws(laws, len(S), n_draws, LAWS_AT_A_TIME, floats, self.n_jobs)
+        return LazyDraws(laws, order, n_draws, LAWS_AT_A_TIME, floats, self.n_jobs)
 
     def laws(self, points: FloatArray, S: FloatArray) -> StepDraws | WeightedDraws:
         """Return the laws of rows, given the points of their draws, (n, draws, points)."""
@@ -192,13 +199,13 @@ class Forest(BaseEstimator):
             raise ValueError("Forest has an unknown law of classes.")
         return class_law.mixed_with(draws, S)
 
-    def _places(self, S: FloatArray) -> IntArray:
-        """The leaf of each row in each tree, as a row of the tables, (n, trees)."""
+    def _places(self, S: FloatArray) -> tuple[IntArray, IntArray]:
+        """The leaf of each row in each tree, as a row of the tables, and an order of the rows."""
         if len(S) <= FEW_ROWS and S.shape[1] == self.forest_.n_features_in_:
             few = once(self, lambda: FewRows.of(self.forest_, self.table_row_))
             if few is not None:
-                return few.leaves(S)
-        return leaves_of(self.forest_, S, self.n_jobs, self.table_row_)
+                return few.leaves(S), np.arange(len(S))
+        return ordered_leaves(self.forest_, S, self.n_jobs, self.table_row_)
 
     def _points(self, S: FloatArray, places: IntArray, n_draws: int) -> FloatArray:
         """Points of each row and draw, given rows of the tables, (n, draws, points)."""

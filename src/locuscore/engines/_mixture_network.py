@@ -60,6 +60,8 @@ def train(
         [part.requires_grad_() for part in network],
         lr=how.learning_rate,
         weight_decay=how.weight_decay,
+        # One call for all weights: a third of the time of a step otherwise.
+        fused=torch.device(how.device).type in ("cpu", "cuda") or None,
     )
     x, y = (torch.as_tensor(part, dtype=torch.float32, device=how.device) for part in (S, t))
     passes = torch.as_tensor(masks[:HELD_OUT_PASSES, None], dtype=torch.float32, device=how.device)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -21,13 +21,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from locuscore import ArchiveError, Scorer
-from locuscore.service._batching import Batcher
+from locuscore.service._batching import Batcher, OverloadError
+from locuscore.service._docs_page import docs_page
 from locuscore.service._guard import LABELS, PAGE, SCORE, WATCH, Guard
+from locuscore.service._keys import Keys
 from locuscore.service._metrics import Metrics
 from locuscore.service._model import Load, Model, Store
 from locuscore.service._openapi import describe
 from locuscore.service._refusal import RefusalError, first_line
-from locuscore.service._reload import Reloads
+from locuscore.service._reload import Reloads, compare
 from locuscore.service._scoring import Scoring
 from locuscore.service._settings import Settings
 
@@ -65,8 +67,11 @@ def create_app(
         Route(SCORE, scoring, methods=["POST"]),
         Route("/model", service.model),
         Route("/healthz", service.healthz),
+        Route("/livez", service.livez),
+        Route("/readyz", service.readyz),
         Route("/metrics", service.metrics_text),
         Route("/openapi.json", service.openapi),
+        Route("/docs", service.docs),
         Route("/reload", service.reload, methods=["POST"]),
     ]
     if watching is not None:
@@ -85,7 +90,7 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, scoring, settings, service.metrics, paths)],
+        middleware=[Middleware(Guard, scoring, settings, service.keys, metrics, paths)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,
     )
@@ -111,6 +116,9 @@ class Service:
         self.store = store
         self.settings = settings
         self.metrics = metrics
+        self.keys = Keys(settings)
+        self.is_draining = False
+        self._probing: tuple[Model, asyncio.Future[Any]] | None = None
         self.reloads = Reloads(self.load)
         self.watching = self._opened() if settings.ledger is not None else None
         self.batcher = Batcher(
@@ -147,6 +155,41 @@ class Service:
             raise RefusalError(503, "the scoring thread has stopped.")
         return JSONResponse({"status": "ok"})
 
+    async def livez(self, request: Request) -> Response:
+        """Say that the process answers; a service that does not is to be started again."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether rows would be scored now, by scoring some that the model brings along."""
+        if self.is_draining:
+            raise RefusalError(503, "the service is about to stop.")
+        model = self.store.current
+        try:
+            async with asyncio.timeout(self.settings.timeout_seconds):
+                await asyncio.shield(self._probed(model))
+        except (OverloadError, TimeoutError):
+            raise RefusalError(503, "too many rows wait to be scored.") from None
+        except Exception as error:  # a predictor may raise anything
+            # Its type only: what it says may quote a row.
+            log.error("the probe cannot be scored (%s)", type(error).__name__)
+            raise RefusalError(503, "the model cannot score; the log says why.") from None
+        return JSONResponse({"status": "ok", "model": model.name})
+
+    def _probed(self, model: Model) -> "asyncio.Future[Any]":
+        """Score the probe, once for all who ask meanwhile: anybody may, and in any number."""
+        asked, loop = self._probing, asyncio.get_running_loop()
+        is_same = asked is not None and asked[0] is model and asked[1].get_loop() is loop
+        if asked is None or not is_same or asked[1].done():
+            future = self.batcher.ask(model.score_probe, None, 0)
+            # Seen even if all who asked have gone.
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            asked = self._probing = (model, future)
+        return asked[1]
+
+    async def docs(self, request: Request) -> Response:
+        """Return the description as a page, on which requests can be tried."""
+        return docs_page()
+
     async def metrics_text(self, request: Request) -> Response:
         """Return counters for Prometheus."""
         if self.watching is not None:
@@ -159,7 +202,7 @@ class Service:
 
     async def reload(self, request: Request) -> Response:
         """Load the archive again, while requests go on."""
-        if self.settings.api_key is None:
+        if not self.keys.are_asked:
             raise RefusalError(
                 403, "reloading over HTTP needs a service with an API key; send SIGHUP."
             )
@@ -178,6 +221,9 @@ class Service:
         """Load the archive again and count it."""
         try:
             model = self.store.read()
+            compared = compare(self.store.current, model)
+            if not (compared.is_same_schema or self.settings.allow_another_schema):
+                raise ArchiveError(f"it takes other rows: {compared.schema}")
             if self.watching is not None:
                 self.watching.deploy(model.scorer)
             self.store.current = model
@@ -186,5 +232,5 @@ class Service:
             log.error("the old model stays: %s", first_line(error))
             raise
         self.metrics.reloads.labels("true").inc()
-        log.info("the model is now %s", model.name)
+        log.info("the model is now %s; %s", model.name, compared.words)
         return model

@@ -1,7 +1,5 @@
 """What every request passes first: the checks of host and key, the limit on load, the count."""
 
-import base64
-import hmac
 import ipaddress
 import time
 from collections.abc import Collection
@@ -10,14 +8,19 @@ from functools import lru_cache
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from locuscore.service._keys import Keys, given_key
 from locuscore.service._metrics import Metrics
+from locuscore.service._request_log import Facts, log_request, spanned
 from locuscore.service._settings import Settings
 
-WITHOUT_KEY = {"/healthz"}  # those who watch whether the service lives need not know its key
-
+# Those who watch whether the service lives need not know its key.
+WITHOUT_KEY = {"/healthz", "/livez", "/readyz"}
 SCORE = "/score"
 # Who may score may not thereby write labels or see the status: these have keys of their own.
 LABELS, WATCH, PAGE = "/labels", "/watch", "/watch/page"
+ROLE_OF = {"/metrics": "metrics", "/reload": "reload", LABELS: "labels", WATCH: "watch"}
+ROLE_OF |= {PAGE: "watch"}
+FROM_BROWSERS = {WATCH, PAGE, "/docs", "/openapi.json"}  # which ask for the key as a password
 
 WRONG_KEY = JSONResponse(
     {"error": "the API key is missing or wrong; send the header Authorization: Bearer <key>."},
@@ -34,10 +37,17 @@ WRONG_WATCH_KEY = JSONResponse(
     401,
     {"WWW-Authenticate": 'Basic realm="locuscore watch"'},
 )
+# The same, for routes that a person opens in a browser.
+WRONG_KEY_PAGE = JSONResponse(
+    {"error": "the API key is missing or wrong; send it as Bearer, or as a password."},
+    401,
+    {"WWW-Authenticate": 'Basic realm="locuscore"'},
+)
+WRONG_OWN_KEY = {"labels": WRONG_LABELS_KEY, "watch": WRONG_WATCH_KEY}
 NO_OWN_KEY = JSONResponse(
     {
         "error": "this route needs a key of its own besides the API key; start the service with "
-        "LedgerSettings(labels_key=..., watch_key=...)."
+        "LedgerSettings(labels_key=..., watch_key=...), or with a file of keys."
     },
     403,
 )
@@ -61,19 +71,12 @@ class Guard:
         app: ASGIApp,
         scoring: ASGIApp,
         settings: Settings,
+        keys: Keys,
         metrics: Metrics,
         paths: Collection[str],
     ) -> None:
         self.app, self.scoring = app, scoring
-        self.key = _bearer(settings.api_key)
-        self.own: dict[str, tuple[str | None, JSONResponse]] = {}
-        if settings.ledger is not None:
-            of_watch = (settings.ledger.watch_key, WRONG_WATCH_KEY)
-            self.own = {
-                LABELS: (settings.ledger.labels_key, WRONG_LABELS_KEY),
-                WATCH: of_watch,
-                PAGE: of_watch,
-            }
+        self.keys = keys
         self.hosts = frozenset(host.lower() for host in settings.hosts)
         self.max_requests = settings.max_requests
         self.under_way = 0
@@ -85,43 +88,52 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status, path = time.perf_counter(), 500, route_path(scope)
+        facts = Facts.of(scope)
 
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message["headers"], *facts.headers]
             await send(message)
 
-        path = scope["path"]
         try:
             if not self._is_for_us(scope):
                 await WRONG_HOST(scope, receive, watched)
-            elif (refusal := self._refusal(path, scope)) is not None:
+            elif (refusal := self._refusal(path, scope, facts)) is not None:
                 await refusal(scope, receive, watched)
             elif path == SCORE:
-                await self._score(scope, receive, watched)
+                await self._score(scope, facts, receive, watched)
             else:
-                await self.app(scope, receive, watched)
+                with spanned(scope, facts):
+                    await self.app(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - start
             # Paths that clients make up would each become a series of Prometheus.
-            self.metrics.answered(path if path in self.paths else "other", status, seconds)
+            known = path if path in self.paths else "other"
+            self.metrics.answered(known, status, seconds)
+            log_request(scope, facts, status, seconds)
 
-    def _refusal(self, path: str, scope: Scope) -> JSONResponse | None:
-        """The answer to a request without the key of its route; None if it has it."""
-        if path in WITHOUT_KEY:
+    def _refusal(self, path: str, scope: Scope, facts: Facts) -> JSONResponse | None:
+        """The answer to a request whose key may not do this; None if it may."""
+        role = ROLE_OF.get(path, "score")
+        if path in WITHOUT_KEY or not (self.keys.are_asked or self.keys.has_role(role)):
             return None
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if path not in self.own:
-            is_right = self.key is None or hmac.compare_digest(given, self.key)
-            return None if is_right else WRONG_KEY
-        key, wrong = self.own[path]
-        if key is None:
-            return None if self.key is None else NO_OWN_KEY
-        if path != LABELS:
-            given = _from_browser(given)
-        return None if hmac.compare_digest(given, _bearer(key) or b"") else wrong
+        key = given_key(scope["headers"], or_password=path in FROM_BROWSERS)
+        holder = None if key is None else self.keys.holder(key)
+        if holder is not None:
+            facts.key = holder.name
+            if role in holder.roles:
+                return None
+        if role in WRONG_OWN_KEY and not self.keys.has_role(role):
+            return NO_OWN_KEY
+        if holder is not None and holder.is_from_file:
+            sentence = f"the key has no role {role!r}; its roles are {sorted(holder.roles)}."
+            return JSONResponse({"error": sentence}, 403)
+        if role not in WRONG_OWN_KEY:
+            return WRONG_KEY_PAGE if path in FROM_BROWSERS else WRONG_KEY
+        return WRONG_OWN_KEY[role]
 
     def _is_for_us(self, scope: Scope) -> bool:
         """Whether the Host header names this machine; asked on loopback without a key only.
@@ -131,12 +143,12 @@ class Guard:
         carry that name.
         """
         server = scope.get("server")
-        if self.key is not None or server is None or not is_loopback(server[0]):
+        if self.keys.are_asked or server is None or not is_loopback(server[0]):
             return True
         given = (value.decode("latin-1") for name, value in scope["headers"] if name == b"host")
         return all(is_loopback(host) or host in self.hosts for host in map(host_name, given))
 
-    async def _score(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _score(self, scope: Scope, facts: Facts, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it before any work if too many are under way."""
         if self.under_way >= self.max_requests:
             await OVERLOADED(scope, receive, send)
@@ -146,25 +158,18 @@ class Guard:
         try:
             # Straight to its route; the router says what is wrong with other methods.
             app = self.scoring if scope["method"] == "POST" else self.app
-            await app(scope, receive, send)
+            with spanned(scope, facts):
+                await app(scope, receive, send)
         finally:
             self.under_way -= 1
             self.metrics.under_way.dec()
 
 
-def _bearer(key: str | None) -> bytes | None:
-    return None if key is None else f"Bearer {key}".encode()
-
-
-def _from_browser(given: bytes) -> bytes:
-    """Return a password, which a browser sends with any user name, as a key."""
-    kind, _, text = given.partition(b" ")
-    if kind.lower() != b"basic":
-        return given
-    try:
-        return b"Bearer " + base64.b64decode(text, validate=True).partition(b":")[2]
-    except ValueError:
-        return b""
+def route_path(scope: Scope) -> str:
+    """Return the path below the root path, which is what routes are found by."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def host_name(value: str) -> str:

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from pydantic_core import from_json
 
-from locuscore import Schema
+from locuscore import Schema, Scorer
 from locuscore._protocols import Rows
 from locuscore._shared.json_values import to_json
 from locuscore.service._ids import ID, checked_ids, id_column
@@ -328,3 +328,20 @@ def scored_rows(columns: Mapping[str, np.ndarray], bounds: Sequence[str]) -> lis
         if name in bounds:
             out[f"{name}_is_infinite"] = np.isinf(values).tolist()
     return [dict(zip(out, row, strict=True)) for row in zip(*out.values(), strict=True)]
+
+
+def example_values(scorer: Scorer) -> list[Any]:
+    """Return made-up values of the right types, with a known level where the encoder has some."""
+    encoder = scorer.locus.signals_.encoder
+    levels = {} if encoder is None else encoder.codes_
+    usual = [None if kind is None else kind.example for kind in json_kinds(scorer.schema)]
+    return [next(iter(levels.get(j, ())), value) for j, value in enumerate(usual)]
+
+
+def example_columns(scorer: Scorer) -> Columns:
+    """Return the made-up values as the columns of one row."""
+    kinds = json_kinds(scorer.schema)
+    pairs = zip(example_values(scorer), kinds, strict=True)
+    return [
+        [value if kind is None or value is None else kind.check(value)] for value, kind in pairs
+    ]

@@ -45,6 +45,9 @@ class Metrics:
         self.under_way = gauge(
             "locuscore_score_requests_under_way", "Requests read, waiting or scored."
         )
+        self.log_lines_lost = counter(
+            "locuscore_log_lines_lost", "Lines of the log that could not be written."
+        )
         self.reloads = counter("locuscore_reloads", "Loads of an archive.", ["is_ok"])
         self._totals = np.zeros(4)
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}

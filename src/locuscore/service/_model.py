@@ -14,7 +14,7 @@ import numpy as np
 
 from locuscore import Column, Scorer, read_manifest
 from locuscore._protocols import Rows
-from locuscore.service._json_rows import Columns, as_kind, scored_rows
+from locuscore.service._json_rows import Columns, as_kind, example_columns, scored_rows
 
 Load = Callable[..., Scorer]
 Answer = dict[str, np.ndarray]
@@ -92,6 +92,24 @@ class Model:
         columns = [[v for part in parts for v in part[j]] for j in range(len(parts[0]))]
         return as_kind(self.scorer.schema, columns)
 
+    @cached_property
+    def probe(self) -> Any:
+        """Rows that can be scored at any time: those of `fit` that the archive keeps, or made up.
+
+        They never leave the process.
+        """
+        kept = self.scorer.locus.probe_
+        if kept is not None:
+            return kept.rows
+        return as_kind(self.scorer.schema, example_columns(self.scorer))
+
+    def score_probe(self, parts: Sequence[Any]) -> list[Answer]:
+        """Score the rows of the probe, which are not counted, once for all who ask."""
+        if self.scorer.asks:
+            return [{} for _ in parts]
+        found = columns_of(self.scorer(self.probe))
+        return [found for _ in parts]
+
     def score_arrow(self, parts: Sequence[Any]) -> list[Any]:
         """Score Arrow tables, which are batches already: one call for each."""
         return [self.table(part) for part in parts]
@@ -129,8 +147,9 @@ class Store:
         self._load = load if key is None else partial(load, key=key)
         self._key = key
         self._made = Model if count is None else partial(Model, count=count)
-        is_scorer = isinstance(source, Scorer)
-        self.current = self._made(source, source.manifest) if is_scorer else self.read()
+        self.current = (
+            self._made(source, source.manifest) if isinstance(source, Scorer) else self.read()
+        )
 
     @property
     def path(self) -> Path | None:

@@ -11,7 +11,7 @@ from locuscore.service._arrow_rows import CONTENT_TYPE as ARROW
 from locuscore.service._guard import LABELS, PAGE, WATCH, WITHOUT_KEY
 from locuscore.service._ids import AUDIT, ID, LARGEST, LONGEST_ID, id_column
 from locuscore.service._json_rows import CONTENT_TYPE as JSON
-from locuscore.service._json_rows import JsonKind, json_kinds
+from locuscore.service._json_rows import JsonKind, example_values, json_kinds
 from locuscore.service._labels import LONGEST_SOURCE
 from locuscore.service._model import Model
 from locuscore.service._settings import Settings
@@ -26,9 +26,10 @@ SCORE_ERRORS = {
     "504": "No answer in time.",
 }
 HEALTH_ERRORS = {"503": "The scoring thread has stopped."}
+READY_ERRORS = {"503": "Not now: it stops, is overloaded, or the model cannot score."}
 LOAD_ERRORS = {
-    "403": "The service has no API key.",
-    "409": "The archive cannot be loaded; the old model stays.",
+    "403": "The service has no key, or that of the request may not reload.",
+    "409": "The archive cannot be loaded, or takes other rows; the old model stays.",
 }
 LEDGER_ERRORS = {
     "503": "The ledger cannot be used now; Retry-After says when to come back.",
@@ -55,8 +56,11 @@ def describe(model: Model, settings: Settings) -> dict[str, Any]:
         "/score": {"post": _score(model, settings)},
         "/model": {"get": _operation("The card and the facts of the archive.", _json("Model"))},
         "/healthz": {"get": _operation("Can rows be scored?", _json("Health"), HEALTH_ERRORS)},
+        "/livez": {"get": _operation("Does the process answer?", _json("Health"))},
+        "/readyz": {"get": _operation("Would rows be scored now?", _json("Health"), READY_ERRORS)},
         "/metrics": {"get": _operation("Counters for Prometheus.", PLAIN_TEXT)},
         "/openapi.json": {"get": _operation("This description.", _json("Any"))},
+        "/docs": {"get": _operation("The same as a page, to try it.", HTML)},
         "/reload": {"post": _operation("Load the archive again.", _json("Reloaded"), LOAD_ERRORS)},
     }
     if settings.ledger is not None:
@@ -72,6 +76,8 @@ def describe(model: Model, settings: Settings) -> dict[str, Any]:
                 operation["responses"]["401"] = _error("The key is missing or wrong.")
                 if path in OWN_KEYS:
                     operation["responses"]["403"] = _error("The route has no key yet.")
+                elif settings.keys is not None:
+                    operation["responses"]["403"] = _error("The key has not the role for this.")
     if schemes:
         components["securitySchemes"] = schemes
     info = {"title": "locuscore", "version": __version__, "description": model.scorer.card}
@@ -83,12 +89,13 @@ OWN_KEYS = {LABELS: "labels_key", WATCH: "watch_key", PAGE: "watch_key"}
 
 def _key_of(path: str, settings: Settings) -> tuple[str, str] | None:
     """The name of the key that a path asks for, and how it is sent."""
+    has_key = settings.api_key is not None or settings.keys is not None
     if path in WITHOUT_KEY:
         return None
     if path not in OWN_KEYS:
-        return None if settings.api_key is None else ("key", "bearer")
+        return ("key", "bearer") if has_key else None
     name = OWN_KEYS[path]
-    if settings.api_key is None and getattr(settings.ledger, name) is None:
+    if not has_key and getattr(settings.ledger, name) is None:
         return None
     return name, "bearer" if path == LABELS else "basic"
 
@@ -207,12 +214,8 @@ def _scored_row(model: Model, settings: Settings) -> dict[str, Any]:
 
 
 def example(model: Model) -> Any:
-    """Return a row of the right types, with a known level where the encoder has some."""
-    schema = model.scorer.schema
-    encoder = model.scorer.locus.signals_.encoder
-    levels = {} if encoder is None else encoder.codes_
-    usual = [None if kind is None else kind.example for kind in json_kinds(schema)]
-    values = [next(iter(levels.get(j, ())), value) for j, value in enumerate(usual)]
+    """Return a made-up row of the right types."""
+    schema, values = model.scorer.schema, example_values(model.scorer)
     if schema.kind == "array":
         return values
     return dict(zip(map(str, schema.names), values, strict=True))

@@ -19,3 +19,10 @@ def first_line(error: BaseException) -> str:
     """Return what an error says, in one line of bounded length."""
     text = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} ..."
+
+
+def printable(text: str, longest: int = LONGEST_LINE) -> str:
+    """Return what a client has sent as one printable line, which cannot pass for another one."""
+    cut = text[:longest]
+    shown = cut if cut.isprintable() else cut.encode("unicode_escape").decode()
+    return shown if len(text) <= longest else f"{shown} ..."

@@ -21,6 +21,7 @@ from locuscore.service._json_rows import CONTENT_TYPE as JSON
 from locuscore.service._json_rows import parse_rows
 from locuscore.service._model import JsonRows, Model, Store
 from locuscore.service._refusal import RefusalError, first_line
+from locuscore.service._request_log import KEY, Facts
 from locuscore.service._settings import Settings
 
 if TYPE_CHECKING:
@@ -51,11 +52,14 @@ class Scoring:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = content_kind(scope, (JSON, ARROW))
         answer = self._score_json if kind == JSON else self._score_arrow
-        model = self.store.current
+        model, facts = self.store.current, scope[KEY]
+        facts.model = model.name
         try:
             async with asyncio.timeout(self.settings.timeout_seconds):
                 body = await read_body(receive, self.settings.max_body_bytes)
-                content = await answer(body, model)
+                if self.settings.log_rows and kind == JSON:
+                    facts.body = body
+                content = await answer(body, model, facts)
         except TimeoutError:
             limit = self.settings.timeout_seconds
             raise RefusalError(504, f"there was no answer within {limit:g} seconds.") from None
@@ -67,12 +71,13 @@ class Scoring:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    async def _score_json(self, body: bytes, model: Model) -> bytes:
+    async def _score_json(self, body: bytes, model: Model, facts: Facts) -> bytes:
         schema, limit = model.scorer.schema, self.settings.max_rows
         if len(body) > LARGE_BODY:
             columns, n, ids = await asyncio.to_thread(parse_rows, body, schema, limit)
         else:
             columns, n, ids = parse_rows(body, schema, limit)
+        facts.rows = n
         found: JsonRows = await self._scored(model, "score_json", columns, n, ids)
         if ids is not None and self.watching is None:
             found = [{ID: one, **row} for one, row in zip(ids, found, strict=True)]
@@ -81,13 +86,14 @@ class Scoring:
             return await asyncio.to_thread(json_bytes, content)
         return json_bytes(content)
 
-    async def _score_arrow(self, body: bytes, model: Model) -> bytes:
+    async def _score_arrow(self, body: bytes, model: Model, facts: Facts) -> bytes:
         schema, limit = model.scorer.schema, self.settings.max_rows
 
         def parse() -> tuple[pa.Table, list[str] | None]:
             return without_ids(read_table(body, limit), schema)
 
         table, ids = await asyncio.to_thread(parse)
+        facts.rows = table.num_rows
         found = await self._scored(model, "score_arrow", table, table.num_rows, ids)
         if ids is not None and self.watching is None:
             found = with_columns(found, {ID: as_column(ids)})

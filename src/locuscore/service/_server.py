@@ -1,9 +1,13 @@
 """Runs the application under uvicorn."""
 
 import asyncio
+import logging
 import signal
+import ssl
 import sys
+import threading
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -12,10 +16,12 @@ from locuscore import Scorer
 from locuscore.service._app import Service, create_app
 from locuscore.service._connection import protocol_with
 from locuscore.service._guard import is_loopback
+from locuscore.service._logs import LogFormat, logging_to
 from locuscore.service._model import Load
 from locuscore.service._settings import Settings
 
 LOOPBACK = "127.0.0.1"
+log = logging.getLogger("locuscore.service")
 # By default a thread keeps the interpreter for 5 ms, and the event loop would wait that long
 # whenever the scoring thread has it.
 SWITCH_SECONDS = 0.0001
@@ -32,6 +38,9 @@ def serve(
     *,
     load: Load = Scorer.load,
     log_level: str = "info",
+    log_format: LogFormat = "text",
+    log_file: str | Path | None = None,
+    tls: tuple[str | Path, str | Path] | None = None,
 ) -> None:
     """Serve a scorer until SIGINT or SIGTERM, which let running requests finish.
 
@@ -45,21 +54,71 @@ def serve(
         Where to listen; port 0 takes a free one, which the log names. An address that others can
         reach needs an API key.
     log_level
-        Of uvicorn.
+        The least level of what is logged.
+    log_format
+        ``"text"`` for people, or ``"json"``: one object in each line, and one line per request.
+    log_file
+        Where the log is appended; by default it goes to stderr.
+    tls
+        Files of a certificate, with its chain, and of its key, both PEM; then HTTPS is spoken.
     """
     settings = settings or Settings()
-    if settings.api_key is None and not is_loopback(host):
+    if settings.api_key is None and settings.keys is None and not is_loopback(host):
         raise ValueError(
             f"{host} can be reached by others; set an API key, or listen on {LOOPBACK}."
         )
+    if tls is not None:
+        check_tls(*tls)
     app = create_app(source, settings, load=load)
-    config = configured(app, settings, host=host, port=port, log_level=log_level)
+    service: Service = app.state.service
+    certificate, key = (None, None) if tls is None else map(str, tls)
+    config = configured(
+        app,
+        settings,
+        host=host,
+        port=port,
+        log_config=None,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
     sys.setswitchinterval(SWITCH_SECONDS)
+    with logging_to(log_file, log_format, log_level, service.metrics.log_lines_lost.inc):
+        try:
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(_run(Server(config, service), service))
+        except SystemExit:  # uvicorn's, with an exit code of its own
+            raise OSError(f"cannot listen on {host}, port {port}; the log says why.") from None
+
+
+def check_tls(certificate: str | Path, key: str | Path) -> None:
+    """Raise unless a certificate and its key can be read and belong together."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(uvicorn.Server(config), app.state.service))
-    except SystemExit:  # uvicorn's, with an exit code of its own
-        raise OSError(f"cannot listen on {host}, port {port}; the log says why.") from None
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(
+            f"{certificate} and {key} are no certificate and its key in PEM: {error}"
+        ) from None
+
+
+class Server(uvicorn.Server):
+    """Goes on answering for a while after it was told to stop, but says that it is not ready."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop; a second signal stops at once."""
+        seconds = self._service.settings.drain_seconds
+        if self._service.is_draining or not seconds:
+            super().handle_exit(sig, frame)
+            return
+        self._service.is_draining = True
+        log.info("stopping in %g seconds; not ready from now on", seconds)
+        timer = threading.Timer(seconds, super().handle_exit, (sig, frame))
+        timer.daemon = True
+        timer.start()
 
 
 def configured(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:

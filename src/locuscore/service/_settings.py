@@ -7,6 +7,8 @@ from typing import Any
 
 from locuscore._shared.checks import check_key
 
+MAY_BE_ZERO = ("gather_seconds", "drain_seconds")
+
 
 @dataclass(frozen=True)
 class LedgerSettings:
@@ -79,6 +81,9 @@ class Settings:
     api_key
         If given, every request but those to ``/healthz`` must carry it, as
         ``Authorization: Bearer <key>``. ``POST /reload`` works only with a key.
+    keys
+        A file with several keys, each with roles of ``score``, ``reload``, ``metrics``, ``labels``
+        and ``watch``; it is read again when it changes. See docs/service.md.
     archive_key
         If given, only archives that were saved with this key are loaded and reloaded.
     max_body_bytes
@@ -96,6 +101,13 @@ class Settings:
         A batch takes further requests until it has this many rows.
     shutdown_seconds
         How long a shutdown waits for running requests.
+    drain_seconds
+        How long `serve` goes on answering after it was told to stop, while ``/readyz`` says that it
+        is not ready, so that a balancer sends it nothing more.
+    allow_another_schema
+        Whether a reload may bring a model that takes other columns; by default it is refused.
+    log_rows
+        Whether the log of requests has the rows of ``/score``, as they were sent.
     max_header_bytes, max_headers
         Largest head of a request, and most headers in it; with `serve` only, as are the next two.
     receive_seconds
@@ -112,6 +124,7 @@ class Settings:
     """
 
     api_key: str | None = field(default=None, repr=False)
+    keys: str | Path | None = field(default=None, kw_only=True)
     archive_key: bytes | None = field(default=None, repr=False, kw_only=True)
     max_body_bytes: int = 16 * 2**20
     max_rows: int = 50_000
@@ -120,6 +133,9 @@ class Settings:
     gather_seconds: float = 0.0
     max_batch_rows: int = 512
     shutdown_seconds: int = 60
+    drain_seconds: float = field(default=0.0, kw_only=True)
+    allow_another_schema: bool = field(default=False, kw_only=True)
+    log_rows: bool = field(default=False, kw_only=True)
     max_header_bytes: int = 32 * 2**10
     max_headers: int = 100
     receive_seconds: float = 5.0
@@ -139,8 +155,8 @@ class Settings:
         if isinstance(self.hosts, str):
             raise TypeError(f"hosts are several names, such as ({self.hosts!r},); got one text.")
         for limit in fields(self):
-            if limit.name in ("api_key", "archive_key", "hosts", "ledger"):
-                continue
             value = getattr(self, limit.name)
-            if not value > 0 and not (limit.name == "gather_seconds" and value == 0):
+            if limit.type not in (int, float):
+                continue
+            if not value > 0 and not (limit.name in MAY_BE_ZERO and value == 0):
                 raise ValueError(f"{limit.name} must be positive; got {value!r}.")

@@ -1,0 +1,144 @@
+"""The log as JSON, one object in each line, written by a thread of its own.
+
+No request waits for a disk or a terminal. Lines that cannot be written, or that come faster than
+they can be written, are counted and left out: a full disk stops the log and not the service.
+"""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler
+from pathlib import Path
+from queue import Full, Queue
+from typing import IO, Any, Literal
+
+from locuscore.service._refusal import printable
+from locuscore.service._request_log import LONGEST_ROWS
+
+MOST_WAITING = 10_000  # lines
+STOP_SECONDS = 5.0
+REQUESTS = "locuscore.request"
+LOGGERS = ("locuscore", REQUESTS, "uvicorn", "uvicorn.error")
+LogFormat = Literal["text", "json"]
+
+
+class JsonFormatter(logging.Formatter):
+    """Time, level, logger and message, and the fields that a record has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        found: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            found["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(found, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """The same for people: the fields of a request stand behind its line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, and a traceback if there is one."""
+        text = f"{record.levelname + ':':<9} {record.getMessage()}"
+        fields = getattr(record, "fields", None)
+        if fields:
+            known = {"request_id", "milliseconds", "rows", "key", "body"}
+            told = {k: v for k, v in fields.items() if k in known and v is not None}
+            shown = [f"{k}={printable(str(v), LONGEST_ROWS)}" for k, v in told.items()]
+            text = f"{text} ({', '.join(shown)})"
+        return text + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+
+
+class Handler(QueueHandler):
+    """Hands records to the thread; a full queue loses them."""
+
+    def __init__(self, waiting: "Queue[Any]", lost: Callable[[], object]) -> None:
+        super().__init__(waiting)
+        self._lost = lost
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Leave the record as it is: the thread is of this process."""
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Count a record that finds no place."""
+        try:
+            self.queue.put_nowait(record)
+        except Full:
+            self._lost()
+
+
+class Writer(logging.StreamHandler[IO[str]]):
+    """Writes lines; counts those that the disk does not take."""
+
+    def __init__(self, stream: IO[str], lost: Callable[[], object]) -> None:
+        super().__init__(stream)
+        self._lost = lost
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Say nothing: there is nowhere to say it."""
+        self._lost()
+
+
+@contextmanager
+def logging_to(
+    file: str | Path | None, how: LogFormat, level: str, lost: Callable[[], object]
+) -> Iterator[None]:
+    """Write the log to a file, or to stderr; its lines are all written at the end."""
+    with ExitStack() as ends:
+        stream: IO[str] = sys.stderr
+        if file is not None:
+            stream = Path(file).open("a", encoding="utf-8")  # noqa: SIM115 - closed at the end
+            ends.callback(_close, stream)
+        writer = Writer(stream, lost)
+        writer.setFormatter(JsonFormatter() if how == "json" else TextFormatter())
+        waiting: Queue[Any] = Queue(MOST_WAITING)
+        handler = Handler(waiting, lost)
+        for name in LOGGERS:
+            ends.callback(_restore, logging.getLogger(name), dict(vars(logging.getLogger(name))))
+        for name in ("locuscore", "uvicorn"):
+            one = logging.getLogger(name)
+            one.handlers, one.propagate = [handler], False
+            one.setLevel(level.upper())
+        for name in ("uvicorn.error", REQUESTS):
+            one = logging.getLogger(name)
+            one.handlers, one.propagate = [], True
+            one.setLevel(logging.NOTSET)
+        if how == "text":  # people read of trouble, machines of every request
+            logging.getLogger(REQUESTS).setLevel(logging.ERROR)
+        thread = threading.Thread(target=_write, args=(waiting, writer), daemon=True)
+        thread.start()
+        ends.callback(_finish, waiting, thread)
+        yield
+
+
+def _write(waiting: "Queue[Any]", writer: Writer) -> None:
+    while (record := waiting.get()) is not None:
+        writer.handle(record)
+
+
+def _finish(waiting: "Queue[Any]", thread: threading.Thread) -> None:
+    """Write what waits; a terminal or disk that takes nothing any more is not waited for."""
+    with suppress(Full):
+        waiting.put(None, timeout=STOP_SECONDS)
+        thread.join(STOP_SECONDS)
+
+
+def _restore(logger: logging.Logger, before: dict[str, Any]) -> None:
+    logger.handlers, logger.propagate = before["handlers"], before["propagate"]
+    logger.setLevel(before["level"])
+
+
+def _close(stream: IO[str]) -> None:
+    with suppress(OSError):  # what the disk did not take was counted
+        stream.close()
