@@ -149,7 +149,6 @@ CONTENTS = {
         "draws",
         "metrics",
         "mlflow",
-        "deploy",
         "plots",
         "report",
         "service",

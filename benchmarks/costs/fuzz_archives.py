@@ -22,6 +22,7 @@ two small trees as the engine), changes some of its members within the rules of 
 corrects the digests in the manifest, loads the archive and scores a few rows with it. Made by
 `make fuzz`; a seed always gives the same forged archive, and
 `PYTHONPATH=tests .venv/bin/python -m fuzz --target boosted --seed 17` shows what happens to one.
+Targets with more tries than the others were run by themselves, with `--target`.
 
 * **refused**: `ArchiveError`; nothing was scored.
 * **same numbers**, **other numbers**: it loads and scores. A forger can choose the numbers; only a
@@ -31,8 +32,8 @@ corrects the digests in the manifest, loads the archive and scores a few rows wi
   more than {seconds} s of processor time (a hang), more than 1 GB of memory at the peak.
 
 ONNX and CatBoost models are parsed by code that we cannot check, so they load only from an archive
-whose key was verified. Nobody forges these without the key: here every try is refused before its
-model is looked at.
+whose key was verified. Nobody forges these without the key: here no try gets as far as its model,
+and those that load name another predictor or none.
 
 """
 

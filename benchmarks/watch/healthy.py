@@ -186,8 +186,8 @@ SETTINGS: dict[str, Stream] = {
     function.__name__: function
     for function in (
         coverage, coverage_with_ties, coverage_audited, certificate, certificate_with_adversary,
-        certificate_by_clusters, certificate_by_sessions, mean_loss, exchangeable, exchangeable_with_ties, all_claims,
-        interval,
+        certificate_by_clusters, certificate_by_sessions, mean_loss, exchangeable,
+        exchangeable_with_ties, all_claims, interval,
     )
 }  # fmt: skip
 

@@ -278,6 +278,7 @@ def test_folders_of_a_store_give_the_scores_of_memory(store, guard, tmp_path, ca
     ]
     assert "is not empty" in fails(capsys, *command, "-o", f"{store.url}/out")
     assert "apart" in fails(capsys, *command, "-o", f"{store.url}/rows/out")
+    assert "whole bucket" in fails(capsys, *command, "-o", store.url, code=2)
     run(capsys, *command, "-o", tmp_path / "here")
     assert_same(by_id(read_folder(tmp_path / "here")), out)
 

@@ -111,6 +111,13 @@ def test_the_oldest_versions_are_the_bounds_of_the_core():
         assert re.fullmatch(re.escape(bounds[name]) + r"(\.0)*", version), name
 
 
+def test_every_extra_is_on_the_page_of_the_installation():
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    rows = "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
+    ours = {"bench", "dev", "docs", "test"}
+    assert set(re.findall(r"`(\w+)`", rows)) == set(PROJECT["optional-dependencies"]) - ours
+
+
 def imported(path):
     """Top-level names that a file imports as soon as it is imported itself."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:

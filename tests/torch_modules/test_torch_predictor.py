@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_close, raises
-from locuscore import Locus, LocusWarning, Scorer
+from locuscore import Locus, Scorer
 from locuscore.engines import Forest
 
 torch = pytest.importorskip("torch")
@@ -224,8 +224,7 @@ def test_digits_go_through_fit_bound_rule_and_scorer(digits, tmp_path):
     again = scorer(X[1400:1405])
     assert_close(again["bound_0.1"], found["bound_0.1"][:5], rtol=1e-4)
     path = tmp_path / "digits.locus"
-    with pytest.warns(LocusWarning, match="TorchPredictor, has no safe format"):
-        scorer.save(path)
+    scorer.save(path)
     with raises(ValueError, "TorchPredictor", "predictor=g"):
         Scorer.load(path, signals=layer)
     loaded = Scorer.load(path, predictor=g, signals=layer)
@@ -233,9 +232,13 @@ def test_digits_go_through_fit_bound_rule_and_scorer(digits, tmp_path):
     other = copy.deepcopy(digits.net)
     with torch.no_grad():
         other.last.bias += 0.05 * torch.arange(10)
-    changed = TorchPredictor(other, as_images, kind="classification", classes=LABELS)
-    with raises(ValueError, "not the one of fit"):
-        Scorer.load(path, predictor=changed, signals=layer)
+    changed = TorchPredictor(other, as_images, kind="classification", classes=LABELS, samples=4)
+    assert not np.allclose(changed.predict_proba(X[1400:]), g.predict_proba(X[1400:]))
+    loaded = Scorer.load(path, predictor=changed, signals=hidden_layer(changed, "hidden"))
+    assert_close(loaded(X[1400:])["bound_0.1"], found["bound_0.1"], rtol=1e-9)
+    dim = TorchPredictor(other, lambda rows: as_images(rows) / 2, kind="classification")
+    with raises(ValueError, "not the one of fit"):  # the same weights, another transform
+        Scorer.load(path, predictor=dim, signals=layer)
 
 
 def test_the_spread_of_members_is_a_signal(regression):

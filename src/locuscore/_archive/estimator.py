@@ -36,14 +36,9 @@ from locuscore._shared.kept import kept_of
 from locuscore.calibration._cross_fit import CrossFitCalibration
 from locuscore.calibration._fading import FadingCalibration
 
-LEFT_OUT = (
-    "has no safe format and is left out of the archive: supply it with "
-    "Scorer.load(path, predictor=g), or --predictor MODEL."
-)
-
-NEEDS_KEY = (
-    "is left out of the archive: sign it, scorer.save(path, key=key) or --key-file FILE, and it is "
-    "held; or supply it with Scorer.load(path, predictor=g), or --predictor MODEL."
+HOW_TO_SUPPLY = "supply it with Scorer.load(path, predictor=g), or --predictor MODEL."
+HOW_TO_SIGN = (
+    "sign the archive, with scorer.save(path, key=key) or --key-file FILE, and it is held; or "
 )
 
 
@@ -195,9 +190,11 @@ def encode_predictor(predictor: Any, writer: Writer, probe: Probe | None = None)
         why = f" ({str(error).rstrip('.')})"
         for member in set(writer.members) - before:
             del writer.members[member]
-    is_unsigned = any(one.title in why for one in LIBRARIES.values() if one.needs_key)
-    _warn(f"{title} {NEEDS_KEY if is_unsigned else LEFT_OUT}{why}")
-    return {"is": "outside", "type": type(predictor).__name__}
+    needs_key = any(one.title in why for one in LIBRARIES.values() if one.needs_key)
+    no_format, sign = ("", HOW_TO_SIGN) if needs_key else ("has no safe format and ", "")
+    _warn(f"{title} {no_format}is left out of the archive{why}: {sign}{HOW_TO_SUPPLY}")
+    unsigned = {"needs_key": True} if needs_key else {}
+    return {"is": "outside", "type": type(predictor).__name__, **unsigned}
 
 
 def held_words(state: Any) -> str:
@@ -244,10 +241,9 @@ def decode_predictor(state: Any, reader: Reader, given: Any, is_other: bool) -> 
     if given is not None:
         return given
     if kind == "outside":
-        raise ArchiveError(
-            f"its predictor, a {state['type']!s:.60}, has no safe format and is not in it; supply "
-            "it with Scorer.load(path, predictor=g), or --predictor MODEL."
-        )
+        title = f"its predictor, a {state['type']!s:.60},"
+        why = "is held by signed archives only" if state.get("needs_key") else "has no safe format"
+        raise ArchiveError(f"{title} {why} and is not in it; {HOW_TO_SUPPLY}")
     return reader.decode(state)
 
 

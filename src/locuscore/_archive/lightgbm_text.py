@@ -171,7 +171,9 @@ class _Tree:
         first, *lines = block.split("\n")
         # Their leaves have lists of features and coefficients that predicting follows as well.
         if "is_linear=1" in lines:
-            raise ValueError("LightGBM models with linear trees cannot be checked")
+            raise ValueError(
+                "LightGBM models with linear trees are not held; fit it with linear_tree=False"
+            )
         entries = _entries(lines, TREE)
         if first != f"Tree={position}":
             raise ValueError("the trees of a LightGBM model are not in order")

@@ -149,7 +149,10 @@ def _objective(objective: Any, n_classes: int, n_targets: int) -> Json:
     """Return an objective on the list, whose number of outputs is that of the model."""
     name = objective["name"] if isinstance(objective, Mapping) else None
     if not isinstance(name, str) or name not in OBJECTIVES:
-        raise ValueError(f"an xgboost model has the objective {str(name)[:40]!r}, not on the list")
+        raise ValueError(
+            f"xgboost models with the objective {str(name)[:40]!r} are not held, only with "
+            f"{', '.join(OBJECTIVES)}"
+        )
     place, settings = OBJECTIVES[name]
     if not place:
         return {"name": name}

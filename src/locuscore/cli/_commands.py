@@ -42,7 +42,7 @@ ENTRIES = {
         ("certify guard.locus fresh.csv --tau 500 --eta 0.05 -o safe.locus",),
     ),
     "score": Entry(
-        "Score a file of any size; a run that was killed resumes where it stopped.",
+        "Score a file or folder of any size; a run that was killed resumes where it stopped.",
         (
             "score guard.locus rows.parquet --keep id -o scored.parquet",
             "score guard.locus rows.csv --keep-all -o scored.csv",

@@ -68,7 +68,9 @@ Json = Annotated[bool, switch("--json", "Print one JSON object.", OUTPUT)]
 Quiet = Annotated[bool, switch("--quiet -q", "Print errors only.", OUTPUT)]
 Debug = Annotated[bool, switch("--debug", "Show the traceback of an error.", OUTPUT)]
 Archive = Annotated[Path, argument("ARCHIVE", "A file written by fit.")]
-Data = Annotated[Path, argument("DATA", "A CSV, Parquet or Arrow file.")]
+Data = Annotated[
+    Path, argument("DATA", "A CSV, Parquet or Arrow file, or a folder of Parquet files.")
+]
 Rows = Annotated[
     str,
     argument("DATA", "A CSV, Parquet or Arrow file, or a folder of Parquet files; path or URL."),

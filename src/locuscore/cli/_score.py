@@ -72,6 +72,8 @@ def score(
 
 def _output_kind(target: Place, by: list[str]) -> str | None:
     """Return the format of the output file; None for a folder, whose name has no ending."""
+    if not isinstance(target, LocalPlace) and "/" not in target.path.strip("/"):
+        raise typer.BadParameter(f"{target} is a whole bucket; name a file or folder in it.")
     if target.name.lower().endswith(".gz"):
         raise typer.BadParameter("the output cannot be compressed; leave out .gz.")
     if "." not in target.name:

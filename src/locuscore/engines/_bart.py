@@ -47,6 +47,9 @@ class BART(BaseEstimator):
         Sweeps each chain discards after its warm start.
     thin
         Sweeps per draw that is kept.
+    n_cutpoints
+        Splits tried per feature while the warm start grows its trees; the draws that follow split
+        anywhere. The warm start takes time in proportion, with 100 more than all draws together.
     n_threads
         Threads of the sampler; -1 for all.
     random_state
@@ -64,13 +67,14 @@ class BART(BaseEstimator):
 
     ARCHIVE = Kept("BART", fields=("target_", "forests_"), holds=(Target, Forests))
 
-    n_draws: int = 200
+    n_draws: int = 100
     _: KW_ONLY
     n_chains: int = 2
     n_trees: int = 100
     transform: str = "identity"
-    n_burn: int = 50
+    n_burn: int = 20
     thin: int = 1
+    n_cutpoints: int = 20
     n_threads: int = 1
     random_state: Any = None
 
@@ -116,6 +120,7 @@ class BART(BaseEstimator):
             "sample_sigma2_global": False,  # the variance forest holds the scale
             "num_chains": self.n_chains,
             "keep_every": self.thin,
+            "cutpoint_grid_size": self.n_cutpoints,
             "num_threads": self.n_threads,
             "random_seed": spawn_seeds(self.random_state, 1)[0],
         }
@@ -131,7 +136,8 @@ class BART(BaseEstimator):
         }
 
     def _check_parameters(self) -> None:
-        least = {"n_trees": 1, "thin": 1, "n_burn": 0, "n_chains": 1, "n_draws": self.n_chains}
+        least = {"n_trees": 1, "thin": 1, "n_burn": 0, "n_chains": 1, "n_cutpoints": 1}
+        least |= {"n_draws": self.n_chains}
         for name, value in least.items():
             if getattr(self, name) < value:
                 raise ValueError(f"{name} must be at least {value}; got {getattr(self, name)}.")

@@ -62,11 +62,11 @@ class MDN(BaseEstimator):
     n_hidden: int = 64
     dropout: float = 0.4
     transform: str = "identity"
-    learning_rate: float = 2e-3
+    learning_rate: float = 4e-3
     weight_decay: float = 1e-4
-    batch_size: int = 128
+    batch_size: int = 256
     max_epochs: int = 500
-    patience: int = 30
+    patience: int = 20
     device: str = "cpu"
     random_state: Any = None
 

@@ -85,5 +85,6 @@ async function read() {
   else byId("routes").replaceChildren(made("p", `The description cannot be read: ${answer.status}.`));
 }
 
-byId("key").addEventListener("change", read);
+// Once the routes are shown they stay, and with them what was written and answered.
+byId("key").addEventListener("change", () => { if (!document.querySelector("details")) read(); });
 read();
