@@ -132,6 +132,7 @@ CONTENTS = {
         "llm",
         "report",
         "production",
+        "service",
         "scoring_jobs",
         "mlflow",
         "deploy",

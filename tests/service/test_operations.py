@@ -433,26 +433,21 @@ def test_a_wrong_certificate_is_refused_at_the_start(tmp_path):
         serve(small_scorer(), tls=(tmp_path / "x.pem", tmp_path / "x.pem"))
 
 
-def test_requests_are_spans_where_opentelemetry_is(monkeypatch, client):
-    """The package is no part of the tests' environment; its API is stood in for."""
-    from types import SimpleNamespace
+def test_requests_are_spans_where_opentelemetry_is_set_up(monkeypatch, client):
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     from locuscore.service import _request_log
 
-    spans = []
-
-    @contextmanager
-    def started(name, context, attributes):
-        span = {"name": name, "context": context, **attributes}
-        spans.append(span)
-        yield SimpleNamespace(set_attribute=span.__setitem__)
-
-    stand_in = SimpleNamespace(start_as_current_span=started)
-    monkeypatch.setattr(_request_log, "tracer", stand_in)
-    propagate = SimpleNamespace(extract=dict)
-    monkeypatch.setattr(_request_log, "propagate", propagate, raising=False)
+    assert not _request_log.is_traced()  # its API alone costs nothing
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(_request_log, "tracer", provider.get_tracer("locuscore"))
+    monkeypatch.setattr(_request_log, "is_traced", lambda: True)
     client.post("/score", json=body(2), headers={"traceparent": TRACE})
-    (span,) = spans
-    assert span["name"] == "POST /score"
-    assert span["context"] == {"traceparent": TRACE}
-    assert span["locuscore.rows"] == 2
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "POST /score"
+    assert f"{span.context.trace_id:032x}" == TRACE.split("-")[1]
+    assert f"{span.parent.span_id:016x}" == TRACE.split("-")[2]
+    assert span.attributes["locuscore.rows"] == 2
