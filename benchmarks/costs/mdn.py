@@ -17,8 +17,8 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression
 
-from benchmarks.costs.speed import MEGABYTE, peak_memory
 from benchmarks.pages import write_section
+from benchmarks.speed.figures import MEGABYTE, peak_memory
 from locuscore import KNNGamma, Locus
 from locuscore.draws import EnvelopeDraws, MixtureDraws, NormalDraws
 from locuscore.engines import MDN, Forest, Gaussian

@@ -3,14 +3,8 @@
 Run ``make costs-speed``; about ten minutes on two cores.
 """
 
-import ctypes
-import gc
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -19,13 +13,14 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 from benchmarks.pages import write_section
+from benchmarks.speed.figures import MEGABYTE, peak_memory
+from benchmarks.speed.figures import seconds as on_the_clock
 from locuscore import Locus
 from locuscore.datasets import load_diamonds
 from locuscore.engines import Bagged, Forest, Gaussian, QuantileGrid, Scale
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 REPEATS = 5
-MEGABYTE = 2**20
 # Engine, and the most rows it is timed on: the slow one would take a quarter of an hour.
 ENGINES = {
     "Forest (default)": (Forest(), 2_000_000),
@@ -37,36 +32,7 @@ ENGINES = {
 
 
 def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-@contextmanager
-def peak_memory() -> Iterator[list[int]]:
-    """Bytes the process grew by while inside, at its largest, sampled every few milliseconds."""
-    page = 4096
-    statm = Path("/proc/self/statm")
-    # Free pages that the allocator keeps would hide what the call needs.
-    gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-    def resident() -> int:
-        return int(statm.read_text().split()[1]) * page
-
-    start, peak, stop = resident(), [0], threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.003):
-            peak[0] = max(peak[0], resident() - start)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        stop.set()
-        thread.join()
+    return on_the_clock(function, time.perf_counter)
 
 
 def against_the_predictor() -> list[str]:
@@ -127,32 +93,14 @@ def many_rows() -> Iterator[str]:
         )
 
 
-def import_time() -> list[str]:
-    """Import of the package beside scikit-learn's ensemble module, each in its own process."""
-
-    def run(module: str) -> float:
-        return seconds(
-            lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
-        )
-
-    run("sklearn.ensemble"), run("locuscore")
-    pairs = [(run("locuscore"), run("sklearn.ensemble")) for _ in range(2 * REPEATS)]
-    ratio = min(ours for ours, _ in pairs) / min(theirs for _, theirs in pairs)
-    return [
-        "| import | ratio of the fastest of ten | target, at most |",
-        "|---|---|---|",
-        f"| `locuscore` against `sklearn.ensemble` | {ratio:.2f} | 1.3 |",
-    ]
-
-
 def main() -> None:
     lines = [
-        "## Fit, bound and import",
+        "## Fit and bound",
         "",
         "Made by `make costs-speed`; ratios are taken side by side in one run.",
         "",
     ]
-    for part in (import_time, against_the_predictor, many_rows):
+    for part in (against_the_predictor, many_rows):
         print(f"{part.__name__} ...", flush=True)
         for line in part():
             print(line, flush=True)
