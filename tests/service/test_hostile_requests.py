@@ -188,6 +188,36 @@ def test_asking_whether_it_is_ready_takes_no_place_of_those_who_score(scorer, mo
     assert sum(n_scored) <= 2
 
 
+# Examples
+
+
+@pytest.mark.parametrize(("n_names", "is_shown"), [(3, True), (150, False)])
+def test_examples_do_not_name_anybody(n_names, is_shown):
+    """The first of all names was in the description, which everybody with a key can read."""
+    import pandas as pd
+
+    from locuscore.mlflow import input_example
+    from locuscore.service._openapi import describe
+
+    rng = np.random.default_rng(0)
+    names = [f"mail{k}@example.com" for k in range(n_names)]
+    X = pd.DataFrame({"size": rng.uniform(size=300), "who": np.resize(names, 300)})
+    locus = Locus(NoNames(), engine=Forest(n_trees=2), random_state=0)
+    scorer = Scorer(locus.fit(X, X["size"] + rng.normal(size=300)))
+    app = app_of(scorer)
+    model = app.state.service.store.current
+    assert ("@example.com" in json.dumps(describe(model, app.state.service.settings))) == is_shown
+    assert answer(app, "/readyz")[0] == 200
+    assert ("@" in input_example(scorer)["who"][0]) == is_shown
+
+
+class NoNames:
+    """A predictor that reads one number."""
+
+    def predict(self, X):
+        return np.asarray(X["size"])
+
+
 # Another archive
 
 
