@@ -179,7 +179,7 @@ def signature(scorer: Scorer) -> ModelSignature:
 def input_example(scorer: Scorer) -> Any:
     """Return one row for the model that is made up from the types of the columns.
 
-    No row of `fit` is used. Columns with a fixed set of values have one of these.
+    No row of `fit` is used. Columns with a small set of values have one of these.
     """
     return _rows(scorer)
 
@@ -196,9 +196,8 @@ def _inputs(scorer: Scorer) -> list[Any]:
 
 def _rows(scorer: Scorer) -> Any:
     schema, encoder = scorer.schema, scorer.locus.signals_.encoder
-    levels = {} if encoder is None else encoder.codes_
     row = [
-        next(iter(levels.get(j, ())), _kind(name, kind.value)[1])
+        next(iter([] if encoder is None else encoder.level_shown(j)), _kind(name, kind.value)[1])
         for j, (name, kind) in enumerate(zip(schema.names, schema.kinds, strict=True))
     ]
     if schema.kind == "array":

@@ -5,11 +5,16 @@ import hashlib
 import json
 import logging
 import threading
+from functools import partial
 
+import numpy as np
 import pytest
 
 from archives_for_tests import rows
 from helpers import LONGEST_WAIT, raises
+from locuscore import ArchiveError, Locus, Scorer
+from locuscore.engines import Forest
+from predictors_for_tests import network, rows_of
 
 pytestmark = pytest.mark.extra
 X, _ = rows(40, seed=7)
@@ -181,3 +186,63 @@ def test_asking_whether_it_is_ready_takes_no_place_of_those_who_score(scorer, mo
     assert found == "a row"
     assert statuses == [200] * 100
     assert sum(n_scored) <= 2
+
+
+# Examples
+
+
+@pytest.mark.parametrize(("n_names", "is_shown"), [(3, True), (150, False)])
+def test_examples_do_not_name_anybody(n_names, is_shown):
+    """The first of all names was in the description, which everybody with a key can read."""
+    import pandas as pd
+
+    from locuscore.mlflow import input_example
+    from locuscore.service._openapi import describe
+
+    rng = np.random.default_rng(0)
+    names = [f"mail{k}@example.com" for k in range(n_names)]
+    X = pd.DataFrame({"size": rng.uniform(size=300), "who": np.resize(names, 300)})
+    locus = Locus(NoNames(), engine=Forest(n_trees=2), random_state=0)
+    scorer = Scorer(locus.fit(X, X["size"] + rng.normal(size=300)))
+    app = app_of(scorer)
+    model = app.state.service.store.current
+    assert ("@example.com" in json.dumps(describe(model, app.state.service.settings))) == is_shown
+    assert answer(app, "/readyz")[0] == 200
+    assert ("@" in input_example(scorer)["who"][0]) == is_shown
+
+
+class NoNames:
+    """A predictor that reads one number."""
+
+    def predict(self, X):
+        return np.asarray(X["size"])
+
+
+# Another archive
+
+
+def torch_scorer(seed):
+    from locuscore.torch import hidden_layer
+
+    (X, y), g = rows_of("torch", 300, 0), network(seed)
+    signals = ["x", "predictor", hidden_layer(g, "0")]
+    return Scorer(Locus(g, engine=Forest(n_trees=3), signals=signals, random_state=0).fit(X, y))
+
+
+def test_weights_that_are_loaded_leave_the_model_in_use_as_it_is(tmp_path):
+    """Both had one module: what was refused, or only loaded, changed the answers of the old one."""
+    from locuscore.service._model import Store
+    from locuscore.torch import hidden_layer
+
+    (X, _), path, g = rows_of("torch", 30, 1), tmp_path / "guard.locus", network(seed=5)
+    one, other = torch_scorer(seed=0), torch_scorer(seed=1)
+    one.save(path)
+    store = Store(path, partial(Scorer.load, predictor=g, signals=hidden_layer(g, "0")))
+    other.save(path)
+    loaded = store.read()
+    for scorer, expected in ((store.current.scorer, one), (loaded.scorer, other)):
+        for name, values in expected(X).items():
+            np.testing.assert_allclose(scorer(X)[name], values, rtol=1e-9, atol=0)
+    g.lock = threading.Lock()  # nobody can copy one
+    with raises(ArchiveError, "a TorchPredictor, cannot be copied", "start the service again"):
+        store.read()

@@ -19,6 +19,7 @@ from locuscore._shared.rows import MOST_DENSE_COLUMNS, RowKind, kind_of_rows
 
 Column = np.ndarray | nw.Series[Any]
 NUMBERS = (Real, Decimal, np.bool_)
+FEW_LEVELS = 32
 
 
 class Encoder:
@@ -102,6 +103,11 @@ class Encoder:
         if self.reduction_ is not None:
             return self.reduction_(X)
         return np.asarray(X.toarray(), dtype=np.float64)
+
+    def level_shown(self, column: int, most: int | None = FEW_LEVELS) -> list[Hashable]:
+        """A level for an example, in a list; none where more than `most` may be names of people."""
+        levels = self.codes_.get(column, {})
+        return list(levels)[:1] if most is None or len(levels) <= most else []
 
     @property
     def n_vectors(self) -> int:

@@ -330,18 +330,19 @@ def scored_rows(columns: Mapping[str, np.ndarray], bounds: Sequence[str]) -> lis
     return [dict(zip(out, row, strict=True)) for row in zip(*out.values(), strict=True)]
 
 
-def example_values(scorer: Scorer) -> list[Any]:
-    """Return made-up values of the right types, with a known level where the encoder has some."""
+def example_values(scorer: Scorer, **levels: int | None) -> list[Any]:
+    """Return made-up values of the right types, with a known level where there are a few."""
     encoder = scorer.locus.signals_.encoder
-    levels = {} if encoder is None else encoder.codes_
     usual = [None if kind is None else kind.example for kind in json_kinds(scorer.schema)]
-    return [next(iter(levels.get(j, ())), value) for j, value in enumerate(usual)]
+    if encoder is None:
+        return usual
+    return [*(next(iter(encoder.level_shown(j, **levels)), v) for j, v in enumerate(usual))]
 
 
 def example_columns(scorer: Scorer) -> Columns:
-    """Return the made-up values as the columns of one row."""
+    """Return made-up values as the columns of one row, which is scored and not shown."""
     kinds = json_kinds(scorer.schema)
-    pairs = zip(example_values(scorer), kinds, strict=True)
+    pairs = zip(example_values(scorer, most=None), kinds, strict=True)
     return [
         [value if kind is None or value is None else kind.check(value)] for value, kind in pairs
     ]

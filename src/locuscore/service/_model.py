@@ -1,5 +1,6 @@
 """The model in use, how it scores requests, and how a reload replaces it."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from locuscore import Column, Scorer, read_manifest
+from locuscore import ArchiveError, Column, Scorer, read_manifest
 from locuscore._protocols import Rows
 from locuscore.service._json_rows import Columns, as_kind, example_columns, scored_rows
 
@@ -147,9 +148,10 @@ class Store:
         self._load = load if key is None else partial(load, key=key)
         self._key = key
         self._made = Model if count is None else partial(Model, count=count)
-        self.current = (
-            self._made(source, source.manifest) if isinstance(source, Scorer) else self.read()
-        )
+        if isinstance(source, Scorer):
+            self.current = self._made(source, source.manifest)
+        else:
+            self.current = _read(Path(source), self._load, key, self._made)
 
     @property
     def path(self) -> Path | None:
@@ -165,7 +167,25 @@ class Store:
         """Return what the archive holds now; the present model stays in use."""
         if self._path is None:
             raise ValueError("the service was started with a scorer in memory, not with a file.")
-        return _read(self._path, self._load, self._key, self._made)
+        return _read(self._path, _apart(self._load), self._key, self._made)
+
+
+def _apart(load: Load) -> Load:
+    """Return a load that leaves the model in use alone.
+
+    Weights of torch are put into the module that is given, and the model in use has that one.
+    """
+    if not isinstance(load, partial) or not hasattr(load.keywords.get("predictor"), "modules"):
+        return load
+    try:
+        # In one go: signals may read a layer of the same module.
+        return partial(load.func, *load.args, **copy.deepcopy(load.keywords))
+    except Exception as error:  # a predictor may hold anything
+        raise ArchiveError(
+            f"weights cannot be loaded beside those in use: the predictor, a "
+            f"{type(load.keywords['predictor']).__name__}, cannot be copied; start the service "
+            "again."
+        ) from error
 
 
 def _read(path: Path, load: Load, key: bytes | None, made: Callable[..., Model]) -> Model:
