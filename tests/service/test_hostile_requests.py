@@ -118,6 +118,30 @@ def test_what_a_row_of_the_probe_holds_is_not_in_the_log(scorer, caplog, monkeyp
     assert "Alice" not in caplog.text
 
 
+@pytest.mark.parametrize("how", ["text", "json"])
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_what_an_error_says_of_a_row_is_logged_only_if_rows_are(tmp_path, how, has_rows):
+    from locuscore.service._logs import logging_to
+
+    who = "Alice"  # the lines of the code are in the log, so these do not name her
+
+    def fails():
+        try:
+            raise KeyError(who)
+        except KeyError as error:
+            raise RuntimeError(f"nobody is called {who}") from error
+
+    with logging_to(tmp_path / "log", how, "info", lambda: None, has_rows=has_rows):
+        try:
+            fails()
+        except RuntimeError:
+            logging.getLogger("uvicorn.error").exception("Exception in ASGI application")
+    found = (tmp_path / "log").read_text()
+    assert found.index("KeyError") < found.rindex("RuntimeError")
+    assert "in fails" in found
+    assert found.count("Alice") == 2 * has_rows
+
+
 # Roles
 
 

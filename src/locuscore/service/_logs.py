@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler
 from pathlib import Path
 from queue import Full, Queue
+from traceback import format_tb
 from typing import IO, Any, Literal
 
 from locuscore.service._refusal import printable
@@ -26,7 +27,31 @@ LOGGERS = ("locuscore", REQUESTS, "uvicorn", "uvicorn.error")
 LogFormat = Literal["text", "json"]
 
 
-class JsonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Of an error it tells where and of which type; what it says only where rows are logged.
+
+    What a predictor says of a row that it cannot take often quotes the row.
+    """
+
+    def __init__(self, has_rows: bool = False) -> None:
+        super().__init__()
+        self._has_rows = has_rows
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the traceback of an error, and those of its causes."""
+        if self._has_rows:
+            return super().formatException(ei)
+        parts: list[str] = []
+        error, seen = ei[1], set[int]()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            parts.insert(0, "".join(format_tb(error.__traceback__)) + type(error).__name__)
+            is_hidden = error.__cause__ is None and error.__suppress_context__
+            error = None if is_hidden else error.__cause__ or error.__context__
+        return "\nand then\n".join(parts)
+
+
+class JsonFormatter(_Formatter):
     """Time, level, logger and message, and the fields that a record has."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -44,7 +69,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(found, default=str)
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """The same for people: the fields of a request stand behind its line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -92,16 +117,25 @@ class Writer(logging.StreamHandler[IO[str]]):
 
 @contextmanager
 def logging_to(
-    file: str | Path | None, how: LogFormat, level: str, lost: Callable[[], object]
+    file: str | Path | None,
+    how: LogFormat,
+    level: str,
+    lost: Callable[[], object],
+    *,
+    has_rows: bool = False,
 ) -> Iterator[None]:
-    """Write the log to a file, or to stderr; its lines are all written at the end."""
+    """Write the log to a file, or to stderr; its lines are all written at the end.
+
+    `has_rows` says that values of rows may be in it.
+    """
     with ExitStack() as ends:
         stream: IO[str] = sys.stderr
         if file is not None:
             stream = Path(file).open("a", encoding="utf-8")  # noqa: SIM115 - closed at the end
             ends.callback(_close, stream)
         writer = Writer(stream, lost)
-        writer.setFormatter(JsonFormatter() if how == "json" else TextFormatter())
+        made = JsonFormatter if how == "json" else TextFormatter
+        writer.setFormatter(made(has_rows))
         waiting: Queue[Any] = Queue(MOST_WAITING)
         handler = Handler(waiting, lost)
         for name in LOGGERS:

@@ -82,7 +82,8 @@ def serve(
         ssl_keyfile=key,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
-    with logging_to(log_file, log_format, log_level, service.metrics.log_lines_lost.inc):
+    lost = service.metrics.log_lines_lost.inc
+    with logging_to(log_file, log_format, log_level, lost, has_rows=settings.log_rows):
         try:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(_run(Server(config, service), service))
