@@ -65,7 +65,10 @@ def figures() -> Iterator[Figure]:
     times = {name: np.array(found) for name, found in in_turns(calls, ROUNDS).items()}
     engine = times["bound"] - times["signals"]
     opinion = times["signals"] - times["g"]
-    targets = {"quantile-forest": 0.8, "`RandomForestRegressor.predict`": 1.0}
+    targets = {
+        "quantile-forest, its own settings": 0.8,
+        "`RandomForestRegressor.predict`, its own settings": 1.0,
+    }
     for name in others:
         most = targets.get(name)
         yield ratios("engine's own part", list(engine), list(times[name]), name, most=most)

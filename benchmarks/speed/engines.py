@@ -17,7 +17,7 @@ from locuscore.engines._standard_signals import centre_and_unit, standardise
 TITLE = "BART and MDN"
 ABOUT = (
     "The engine alone is fitted to the losses of 1,000 rows of diamonds. stochtree's sampler is "
-    "called as by its own users, with the same numbers of trees, sweeps and chains; the loop of "
+    "called as by its own users (100 cutpoints), as many trees, sweeps and chains; the loop of "
     "torch has the same layers and takes as many steps, without held-out rows and without looking "
     'after its gradients. "Before" are the former settings; that the pinball loss is the same '
     "is under [choices](../choices/RESULTS.md)."
