@@ -171,6 +171,7 @@ CONTENTS = {
         "/benchmarks/watch/POWER",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
+        "/benchmarks/speed/RESULTS",
         "figures/consistency",
         "/benchmarks/README",
     ],
