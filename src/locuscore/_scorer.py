@@ -24,6 +24,7 @@ from locuscore._archive.format_1 import upgraded
 from locuscore._archive.kept_rows import encode_rows
 from locuscore._archive.kinds import Kinds
 from locuscore._archive.manifest import check_manifest
+from locuscore._archive.torch_weights import unchanged_if_refused
 from locuscore._archive.values import Reader, Writer, library_versions
 from locuscore._inputs.predictor import check_predictor
 from locuscore._inputs.probe import PredictorChangedError
@@ -245,7 +246,8 @@ class Scorer(RowColumns):
             except PredictorChangedError as error:
                 raise ArchiveError(str(error)) from None
 
-        return checked(build, path)
+        with unchanged_if_refused(predictor):
+            return checked(build, path)
 
     @property
     def manifest(self) -> dict[str, Any]:

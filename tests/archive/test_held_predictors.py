@@ -315,6 +315,19 @@ def test_a_module_of_another_form_is_refused_and_left_as_it_was(saved):
         Scorer.load(saved, predictor=TorchPredictor(lazy))
 
 
+def test_weights_that_are_refused_do_not_stay_in_the_module(saved):
+    """They fit the module; what is wrong with the archive comes to light afterwards."""
+    import torch
+
+    own = network(seed=5)
+    before = {name: value.clone() for name, value in own.modules[0].state_dict().items()}
+    state = json.loads(members_of(saved)["scorer.json"]) | {"alphas": [7.0]}
+    forge(saved, {"scorer.json": json.dumps(state).encode()})
+    with raises(ArchiveError, "alpha"):
+        Scorer.load(saved, predictor=own)
+    assert all(torch.equal(v, before[k]) for k, v in own.modules[0].state_dict().items())
+
+
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32"])
 def test_weights_of_every_type_come_back(kind, path):
     import torch

@@ -142,6 +142,27 @@ def test_what_an_error_says_of_a_row_is_logged_only_if_rows_are(tmp_path, how, h
     assert found.count("Alice") == 2 * has_rows
 
 
+def test_a_span_does_not_say_what_an_error_says(monkeypatch):
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from locuscore.service import _request_log
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(_request_log, "tracer", provider.get_tracer("locuscore"))
+    monkeypatch.setattr(_request_log, "is_traced", lambda: True)
+    scope = {"method": "POST", "path": "/score", "headers": []}
+    facts = _request_log.Facts.of(scope)
+    with pytest.raises(KeyError), _request_log.spanned(scope, facts):
+        raise KeyError("Alice")
+    (span,) = exporter.get_finished_spans()
+    assert not span.status.is_ok
+    assert "Alice" not in span.to_json()
+
+
 # Roles
 
 

@@ -5,7 +5,8 @@ module, so what is put into it has the size that it has already.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,27 @@ def put_weights(modules: Sequence[Any], weights: Sequence[Weights]) -> None:
             value = torch.from_numpy(np.ascontiguousarray(bits).reshape(bits.shape))
             state[name] = value.view(torch.bfloat16) if kind == "bfloat16" else value
         module.load_state_dict(state, strict=True)
+
+
+@contextmanager
+def unchanged_if_refused(predictor: Any) -> Iterator[None]:
+    """Put a predictor's own weights back if an archive is refused after its weights were put in."""
+    before = [
+        {name: value.clone() for name, value in module.state_dict().items() if _has_values(value)}
+        for module in modules_of(predictor)
+    ]
+    try:
+        yield
+    except BaseException:
+        for module, own in zip(modules_of(predictor), before, strict=True):
+            module.load_state_dict(own, strict=False)
+        raise
+
+
+def _has_values(value: Any) -> bool:
+    torch = sys.modules["torch"]
+    is_lazy = isinstance(value, torch.nn.parameter.UninitializedTensorMixin)
+    return isinstance(value, torch.Tensor) and not is_lazy
 
 
 def _check(module: Any, weights: Mapping[str, tuple[str, np.ndarray]]) -> None:

@@ -110,7 +110,18 @@ def _span(scope: Scope, facts: Facts) -> Iterator[None]:
     attributes = {"http.request.method": scope["method"], "url.path": path}
     context = propagate.extract(carrier)
     assert tracer is not None
-    with tracer.start_as_current_span(name, context, attributes=attributes) as span:
-        yield
+    # What an error says may quote a row, so that it failed is all the span has of it.
+    with tracer.start_as_current_span(
+        name,
+        context,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield
+        except Exception:
+            span.set_status(trace.StatusCode.ERROR)
+            raise
         if facts.rows is not None:
             span.set_attribute("locuscore.rows", facts.rows)
