@@ -303,7 +303,7 @@ def unlabelled(booster):
 
 
 def test_a_tree_is_not_deeper_than_recursion_can_go(sound):
-    """xgboost looks for the depth of a tree by recursion: half a million splits were a crash."""
+    """A path of a million splits was a crash."""
     model = copy.deepcopy(sound)
     trees = parts(model)[MODEL]["trees"]
     trees[0] |= {name: [] for name in trees[0] if name.startswith("categories")} | path(DEEPEST)

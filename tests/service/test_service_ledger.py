@@ -2,7 +2,7 @@
 
 import time
 from base64 import b64encode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -138,7 +138,8 @@ def test_labels_join_and_the_status_says_so(tmp_path):
     scorer = small_scorer()
     with running(scorer, settings(tmp_path)) as client:
         client.post("/score", json={"rows": X.tolist(), "ids": ids})
-        sent = {"ids": ids, "y": y.tolist(), "times": ["2126-01-01T00:00:00Z"] * 300}
+        ahead = (datetime.now(UTC) + timedelta(hours=10)).isoformat()
+        sent = {"ids": ids, "y": y.tolist(), "times": [ahead] * 300}
         found = client.post("/labels", json=sent).json()
         again = client.post("/labels", json=sent).json()
         late = client.post("/labels", json={"ids": ["none"], "losses": [0.5], "source": "audit"})
@@ -155,7 +156,7 @@ def test_labels_join_and_the_status_says_so(tmp_path):
     assert "'none'" in same.headers["content-security-policy"]
     for name in ("watch_log_e{", "watch_estimate{", "watch_audit_share 1.0", "spool_bytes"):
         assert f"locuscore_{name}" in text
-    assert "locuscore_watch_label_lag_seconds 3" in text  # a hundred years
+    assert "locuscore_watch_label_lag_seconds 3" in text  # about 36,000
     assert "locuscore_unlogged_rows_total 0.0" in text
 
 
@@ -200,11 +201,13 @@ def labelling(tmp_path_factory):
         yield client
 
 
-def test_a_label_that_has_no_loss_holds_up_no_other(labelling):
+def test_a_label_that_can_have_no_loss_is_refused_and_holds_up_no_other(labelling):
     X, y = rows(2, seed=6)
     labelling.post("/score", json={"rows": X.tolist(), "ids": ["bad", "good"]})
     before = labelling.get("/watch").json()["counts"]["labelled"]
-    assert labelling.post("/labels", json={"ids": ["bad"], "y": ["text"]}).json()["new"] == 1
+    refused = labelling.post("/labels", json={"ids": ["bad"], "y": ["text"]})
+    assert refused.status_code == 422
+    assert "text" in refused.json()["error"]
     labelling.post("/labels", json={"ids": ["good"], "y": [y[1]]})
     wait_for(labelling, lambda data: data["counts"]["labelled"] == before + 1)
 

@@ -11,7 +11,7 @@ from locuscore._shared.tree_links import check_links
 NO_PARENT = 2**31 - 1  # as xgboost writes it
 MOST_CATEGORIES = 2**24  # above these a float has no place for the ones
 MOST_WORDS = 2**25  # of 32 categories each, in all splits of a model
-DEEPEST = 10_000  # xgboost goes down by recursion, and a path of 500,000 splits ends the process
+DEEPEST = 10_000  # a path of a million splits ends the process that predicts with it
 # Statistics of the nodes that predicting does not read.
 STATISTICS = ("base_weights", "loss_changes", "sum_hessian")
 WHOLE = ("default_left", "left_children", "right_children", "split_indices")
