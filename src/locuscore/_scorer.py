@@ -162,12 +162,9 @@ class Scorer(RowColumns):
         self._check_predictor()
         writer = Writer(is_signed=key is not None)
         rows, kept = encode_rows(self.locus, writer, keep_rows)
+        rule = None if self.rule is None else self.rule.to_dict()  # what it refuses is said first
         locus = encode_locus(self.locus, writer) | rows
-        state = {
-            "alphas": list(self.alphas),
-            "rule": None if self.rule is None else self.rule.to_dict(),
-            "locus": locus,
-        }
+        state = {"alphas": list(self.alphas), "rule": rule, "locus": locus}
         text = json.dumps(state, allow_nan=False).encode()
         held = {"predictor_held": held_words(locus["predictor"])}
         manifest = (

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestRegressor
 
+from engines_for_tests import at_once
 from helpers import raises
 from locuscore import KNNGamma, Locus
 from locuscore._archive.values import Reader, Writer, library_versions
@@ -84,23 +85,27 @@ def test_a_chosen_forest_is_the_one_asked_for(rng):
     chosen = Forest(40, random_state=3).fit(S, z)
     asked = Forest(40, max_samples=N, random_state=3).fit(S, z)
     assert len(chosen.forest_.estimators_) == 40
-    np.testing.assert_array_equal(chosen.predict_draws(S).points, asked.predict_draws(S).points)
+    np.testing.assert_array_equal(
+        at_once(chosen.predict_draws(S)).points, at_once(asked.predict_draws(S)).points
+    )
 
 
 def test_one_seed_for_all_choices(rng):
     S, z = intricate(rng)
     chosen = Forest(30, random_state=np.random.default_rng(5)).fit(S, z)
     asked = Forest(30, max_samples=N, random_state=np.random.default_rng(5)).fit(S, z)
-    np.testing.assert_array_equal(chosen.predict_draws(S).points, asked.predict_draws(S).points)
+    np.testing.assert_array_equal(
+        at_once(chosen.predict_draws(S)).points, at_once(asked.predict_draws(S)).points
+    )
 
 
 def test_missing_signals_and_constant_losses(rng):
     S, z = noisy(rng)
     S[::3, 0] = np.nan
-    assert np.isfinite(Forest(30, random_state=0).fit(S, z).predict_draws(S).points).all()
+    assert np.isfinite(at_once(Forest(30, random_state=0).fit(S, z).predict_draws(S)).points).all()
     constant = Forest(30, random_state=0).fit(S, np.full(N, 2.0))
     assert constant.forest_.max_samples == round(N**0.8)  # the cheapest of equals
-    assert (constant.predict_draws(S).points == 2.0).all()
+    assert (at_once(constant.predict_draws(S)).points == 2.0).all()
 
 
 def test_large_samples_are_capped_unless_asked_for(rng, monkeypatch):
@@ -122,7 +127,7 @@ def test_max_samples_is_a_whole_number(max_samples, rng):
 def test_few_trees_and_few_rows(n, n_trees, rng):
     S, z = noisy(rng)
     engine = Forest(n_trees, random_state=0).fit(S[:n], z[:n])
-    assert engine.predict_draws(S).points.reshape(N, -1, 8).shape[1] == n_trees
+    assert at_once(engine.predict_draws(S)).points.reshape(N, -1, 8).shape[1] == n_trees
 
 
 def test_trees_are_shared_out_over_ten_draws(rng):
@@ -137,13 +142,14 @@ def test_trees_are_shared_out_over_ten_draws(rng):
 def test_without_gamma_the_number_of_draws_plays_no_part(rng):
     S, z = noisy(rng)
     grown = [
-        Forest(n_trees=12, n_draws=n_draws, random_state=0).fit(S, z).predict_draws(S).average()
+        at_once(Forest(12, n_draws=n_draws, random_state=0).fit(S, z).predict_draws(S).average())
         for n_draws in (None, 2, 12)
     ]
     for law in grown[1:]:
-        assert (law.points == grown[0].points).all()
+        # The same points, draw by draw, so in another order.
+        assert (np.sort(law.points, axis=2) == np.sort(grown[0].points, axis=2)).all()
         assert (law.top == grown[0].top).all()
-        assert (law.scale == grown[0].scale).all()
+        np.testing.assert_allclose(law.scale, grown[0].scale, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_draws", [0, 7, 24, 2.0])

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from archives_for_tests import members_of
-from engines_for_tests import ConstantNormal
+from engines_for_tests import ConstantNormal, at_once
 from helpers import assert_close
 from locuscore import Locus, Scorer, pinball, prediction_column
 from locuscore._inputs.losses import resolve_loss
@@ -78,7 +78,9 @@ def test_points_are_sharper_where_errors_are_expected(told):
     S, z, errors = told
     scale = [
         np.mean(
-            Forest(20, random_state=0).fit(S, z, known).predict_draws(S).points.std(axis=(1, 2))
+            at_once(Forest(20, random_state=0).fit(S, z, known).predict_draws(S)).points.std(
+                axis=(1, 2)
+            )
         )
         for known in (errors, None)
     ]
@@ -87,11 +89,11 @@ def test_points_are_sharper_where_errors_are_expected(told):
 
 def test_forests_scale_with_their_errors(told):
     S, z, errors = told
-    one = Forest(5, random_state=0).fit(S, z, errors).predict_draws(S).points
+    one = at_once(Forest(5, random_state=0).fit(S, z, errors).predict_draws(S)).points
     for unit in (2.0**30, 2.0**-30):
         of_unit = SignedErrors(ErrorLoss().in_unit(unit), errors.errors, -1)
-        other = Forest(5, random_state=0).fit(S, unit * z, of_unit).predict_draws(S).points
-        assert np.array_equal(other / unit, one)
+        made = Forest(5, random_state=0).fit(S, unit * z, of_unit).predict_draws(S)
+        assert np.array_equal(at_once(made).points / unit, one)
 
 
 class Told(ConstantNormal):

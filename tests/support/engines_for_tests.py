@@ -5,6 +5,12 @@ from sklearn.base import BaseEstimator
 
 from locuscore import Locus
 from locuscore.draws import NormalDraws
+from locuscore.draws._lazy import LazyDraws
+
+
+def at_once(draws):
+    """The laws of all rows, where many are made only when they are asked for."""
+    return draws.make(np.arange(draws.shape[0])) if isinstance(draws, LazyDraws) else draws
 
 
 class ConstantNormal(BaseEstimator):
