@@ -48,10 +48,10 @@ def entry(key, *roles, name="some", hashed=False):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Look at the file of keys at every request."""
+    """Look again at once at a file of keys that could not be read."""
     from locuscore.service import _keys
 
-    monkeypatch.setattr(_keys, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(_keys, "RETRY_SECONDS", 0.0)
 
 
 def test_a_key_may_do_what_its_roles_say(tmp_path):
@@ -94,7 +94,25 @@ def test_keys_of_the_settings_and_of_the_file_go_together(tmp_path):
         assert client.get("/watch", headers=bearer(LABELS)).status_code == 403  # nobody may yet
 
 
-@pytest.mark.usefixtures("at_once")
+def test_a_changed_file_of_keys_holds_from_the_next_request_on(tmp_path):
+    """A new key was refused for up to a second, just when its user tried it."""
+    from locuscore.service import Settings
+
+    keys, new = tmp_path / "keys.json", "scores-" + "n" * 16
+    write_keys(keys, entry(SCORES, "score"))
+    with running(small_scorer(), Settings(keys=keys)) as client:
+
+        def statuses():
+            sent = (client.get("/model", headers=bearer(key)) for key in (SCORES, new))
+            return [answer.status_code for answer in sent]
+
+        assert statuses() == [200, 401]
+        write_keys(keys, entry(SCORES, "score"), entry(new, "score"))
+        assert statuses() == [200, 200]
+        write_keys(keys, entry(new, "score"))
+        assert statuses() == [401, 200]
+
+
 def test_keys_are_rotated_under_load_without_a_refusal(tmp_path):
     """A client changes to the new key while both are known; then the old one is taken away."""
     from locuscore.service import Settings
