@@ -271,7 +271,8 @@ def test_the_log_of_a_service_is_json_from_the_first_line_to_the_last(tmp_path):
 
     path, log = tmp_path / "x.locus", tmp_path / "log.jsonl"
     small_scorer().save(path)
-    with serving(path, "--json", "--log-file", str(log)) as (child, address):
+    ledger = ("--store", "postgresql://u:secret@127.0.0.1:1/none", "--store-optional")
+    with serving(path, "--json", "--log-file", str(log), *ledger) as (child, address):
         assert httpx.post(f"{address}/score", json=body(3)).status_code == 200
         child.send_signal(signal.SIGTERM)
         assert child.wait(LONGEST_WAIT) in (0, -signal.SIGTERM)
@@ -280,6 +281,30 @@ def test_the_log_of_a_service_is_json_from_the_first_line_to_the_last(tmp_path):
     (scored,) = [line for line in lines if line.get("path") == "/score"]
     assert scored["rows"] == 3
     assert "Finished server process" in lines[-1]["message"]
+    told = [line["message"] for line in lines]
+    assert "decisions are not kept" in told[0]  # said while it starts, before it listens
+    assert f"model {scored['model']} of {path}" in told[1]
+    assert "secret" not in log.read_text()
+
+
+def test_a_log_for_people_has_times_too(tmp_path):
+    from locuscore.service import _logs
+
+    with _logs.logging_to(tmp_path / "log", "text", "info", _logs.Lost()):
+        logging.getLogger("locuscore.service").error("trouble")
+    line = (tmp_path / "log").read_text()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} ERROR: +trouble\n", line)
+
+
+def test_lines_lost_before_there_is_a_metric_are_counted():
+    from locuscore.service import _logs
+
+    lost, counted = _logs.Lost(), []
+    lost()
+    lost()
+    lost.counted_by(counted.append)
+    lost()
+    assert sum(counted) == 3
 
 
 def test_a_full_disk_stops_the_log_and_not_the_service(tmp_path):
