@@ -68,7 +68,7 @@ def test_a_file_that_holds_no_key_is_refused_before_the_work(folder, capsys, mon
     said = fails(capsys, *fit(folder, "--key-file", folder / "short"))
     assert "short holds no key" in said
     assert "at least 32 bytes" in said
-    assert "No such file" in fails(capsys, *fit(folder, "--key-file", folder / "none"))
+    assert "there is no file" in fails(capsys, *fit(folder, "--key-file", folder / "none"))
 
 
 def test_the_key_is_never_overwritten(folder, capsys):

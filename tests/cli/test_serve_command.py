@@ -145,3 +145,33 @@ def test_a_certificate_and_its_key_go_together(served, capsys):
     path, _ = served
     assert main(["serve", str(path), "--tls-key", "key.pem"]) == 2
     assert "go together" in capsys.readouterr().err
+
+
+def test_a_variable_has_the_name_of_its_option():
+    """`--json` was LOCUSCORE_AS_JSON, and `--class` LOCUSCORE_CLASSES."""
+    import typer
+
+    from locuscore.cli._app import app
+
+    options = typer.main.get_command(app).commands["serve"].loaded.params
+    named = {max(part.opts, key=len): part.envvar for part in options if part.name != "help"}
+    assert named.pop("archive") == "LOCUSCORE_ARCHIVE"
+    assert {"--json", "--class", "--max-rows", "--store"} <= named.keys()
+    for name, variable in named.items():
+        assert variable == "LOCUSCORE_" + name.strip("-").replace("-", "_").upper()
+
+
+def test_a_port_that_does_not_exist_is_refused(tmp_path, capsys):
+    """It listened on another one, and said that it listened on this one."""
+    path = tmp_path / "guard.locus"
+    small_scorer().save(path)
+    assert main(["serve", str(path), "--port", "99999"]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--keys", "--key-file", "--log-file"])
+def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
+    path, none = tmp_path / "guard.locus", tmp_path / "none" / "file"
+    small_scorer().save(path)
+    assert main(["serve", str(path), option, str(none)]) == 1
+    assert capsys.readouterr().err == f"error: there is no file {none}.\n"

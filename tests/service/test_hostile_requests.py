@@ -191,7 +191,7 @@ def test_keys_that_are_empty_or_cannot_be_sent_are_refused(scorer, tmp_path, ent
 def test_a_file_of_keys_that_breaks_the_parser_leaves_the_keys(scorer, keys, monkeypatch, caplog):
     from locuscore.service import _keys
 
-    monkeypatch.setattr(_keys, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(_keys, "RETRY_SECONDS", 0.0)
     app = app_of(scorer, keys=keys)
     keys.write_text("[" * 200_000)
     for _ in range(2):

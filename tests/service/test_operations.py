@@ -48,10 +48,10 @@ def entry(key, *roles, name="some", hashed=False):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Look at the file of keys at every request."""
+    """Look again at once at a file of keys that could not be read."""
     from locuscore.service import _keys
 
-    monkeypatch.setattr(_keys, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(_keys, "RETRY_SECONDS", 0.0)
 
 
 def test_a_key_may_do_what_its_roles_say(tmp_path):
@@ -94,7 +94,25 @@ def test_keys_of_the_settings_and_of_the_file_go_together(tmp_path):
         assert client.get("/watch", headers=bearer(LABELS)).status_code == 403  # nobody may yet
 
 
-@pytest.mark.usefixtures("at_once")
+def test_a_changed_file_of_keys_holds_from_the_next_request_on(tmp_path):
+    """A new key was refused for up to a second, just when its user tried it."""
+    from locuscore.service import Settings
+
+    keys, new = tmp_path / "keys.json", "scores-" + "n" * 16
+    write_keys(keys, entry(SCORES, "score"))
+    with running(small_scorer(), Settings(keys=keys)) as client:
+
+        def statuses():
+            sent = (client.get("/model", headers=bearer(key)) for key in (SCORES, new))
+            return [answer.status_code for answer in sent]
+
+        assert statuses() == [200, 401]
+        write_keys(keys, entry(SCORES, "score"), entry(new, "score"))
+        assert statuses() == [200, 200]
+        write_keys(keys, entry(new, "score"))
+        assert statuses() == [401, 200]
+
+
 def test_keys_are_rotated_under_load_without_a_refusal(tmp_path):
     """A client changes to the new key while both are known; then the old one is taken away."""
     from locuscore.service import Settings
@@ -253,7 +271,8 @@ def test_the_log_of_a_service_is_json_from_the_first_line_to_the_last(tmp_path):
 
     path, log = tmp_path / "x.locus", tmp_path / "log.jsonl"
     small_scorer().save(path)
-    with serving(path, "--json", "--log-file", str(log)) as (child, address):
+    ledger = ("--store", "postgresql://u:secret@127.0.0.1:1/none", "--store-optional")
+    with serving(path, "--json", "--log-file", str(log), *ledger) as (child, address):
         assert httpx.post(f"{address}/score", json=body(3)).status_code == 200
         child.send_signal(signal.SIGTERM)
         assert child.wait(LONGEST_WAIT) in (0, -signal.SIGTERM)
@@ -262,6 +281,30 @@ def test_the_log_of_a_service_is_json_from_the_first_line_to_the_last(tmp_path):
     (scored,) = [line for line in lines if line.get("path") == "/score"]
     assert scored["rows"] == 3
     assert "Finished server process" in lines[-1]["message"]
+    told = [line["message"] for line in lines]
+    assert "decisions are not kept" in told[0]  # said while it starts, before it listens
+    assert f"model {scored['model']} of {path}" in told[1]
+    assert "secret" not in log.read_text()
+
+
+def test_a_log_for_people_has_times_too(tmp_path):
+    from locuscore.service import _logs
+
+    with _logs.logging_to(tmp_path / "log", "text", "info", _logs.Lost()):
+        logging.getLogger("locuscore.service").error("trouble")
+    line = (tmp_path / "log").read_text()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} ERROR: +trouble\n", line)
+
+
+def test_lines_lost_before_there_is_a_metric_are_counted():
+    from locuscore.service import _logs
+
+    lost, counted = _logs.Lost(), []
+    lost()
+    lost()
+    lost.counted_by(counted.append)
+    lost()
+    assert sum(counted) == 3
 
 
 def test_a_full_disk_stops_the_log_and_not_the_service(tmp_path):

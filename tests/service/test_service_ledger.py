@@ -243,6 +243,7 @@ def test_with_an_api_key_these_routes_are_shut_until_they_have_keys(tmp_path):
             answer = client.get(path, headers=bearer("scores"))
             assert answer.status_code == 403
             assert "key of its own" in answer.json()["error"]
+            assert "LOCUSCORE_WATCH_KEY" in answer.json()["error"]
         assert client.post("/labels", headers=bearer("scores"), json={}).status_code == 403
 
 

@@ -7,6 +7,15 @@ DIGITS, MOST_DIGITS = 4, 7
 LARGEST = 1e15
 
 
+def said(error: BaseException) -> str:
+    """What an error says; of a file that cannot be used, its name and why, without a number."""
+    if isinstance(error, FileNotFoundError) and error.errno and error.filename:
+        return f"there is no file {error.filename}."
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
+
+
 def readable(value: float) -> str:
     """A number with thousands separators and four digits; those before the point all stand."""
     if value and not 1e-4 <= abs(value) < LARGEST:  # or no number

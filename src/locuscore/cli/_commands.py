@@ -82,13 +82,12 @@ class Command(TyperCommand):
             return typer.main.get_command(found)
         entry = ENTRIES[self.name]
         lines = [f"locuscore {example}" for example in entry.examples]
-        context = {} if entry.prefix is None else {"auto_envvar_prefix": entry.prefix}
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        made = app.command(
-            epilog="\n\n".join(["[bold]Examples[/]", *lines]), context_settings=context
-        )
-        made(reported(found))
-        return typer.main.get_command(app)
+        app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(found))
+        command = typer.main.get_command(app)
+        if entry.prefix is not None:
+            _read_environment(command, entry.prefix)
+        return command
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words after the name of the command."""
@@ -99,6 +98,14 @@ def add_commands(app: typer.Typer) -> None:
     """Put all commands into an application."""
     for name, entry in ENTRIES.items():
         app.command(name, cls=Command, help=entry.summary)(_run_elsewhere)
+
+
+def _read_environment(command: Any, prefix: str) -> None:
+    """Let each option also be the variable that its name says, such as ``LOCUSCORE_MAX_ROWS``."""
+    for part in command.params:
+        if part.param_type_name == "option" and part.name != "help":
+            longest = max(part.opts, key=len)
+            part.envvar = f"{prefix}_{longest.strip('-').replace('-', '_').upper()}"
 
 
 def _run_elsewhere() -> None:

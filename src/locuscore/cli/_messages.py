@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import cleandoc
 from typing import Any
 
+from locuscore._shared.readable import said
 from locuscore.cli._exit_codes import FAILED, WRONG_USAGE
 from locuscore.cli._groups import with_groups
 from locuscore.cli._terminal import printable
@@ -53,7 +54,7 @@ def one_line(error: Exception) -> tuple[str, int]:
         where = getattr(getattr(usage, "ctx", None), "command_path", "locuscore")
         text = f"{usage.format_message().rstrip('.')} (see {where} --help)"
         return _joined(text), WRONG_USAGE
-    text = str(error) if isinstance(error, SAY_WHAT_THEY_ARE) and str(error) else repr(error)
+    text = said(error) if isinstance(error, SAY_WHAT_THEY_ARE) and str(error) else repr(error)
     notes = [text.rstrip(".") + ".", *error.__notes__] if hasattr(error, "__notes__") else [text]
     return printable(_joined(" ".join(notes))), FAILED
 

@@ -46,11 +46,17 @@ CALIBRATION = "The calibration"
 
 
 def option(
-    names: str, metavar: str, text: str, panel: str | None = None, *, least: int | None = None
+    names: str,
+    metavar: str,
+    text: str,
+    panel: str | None = None,
+    *,
+    least: int | None = None,
+    most: int | None = None,
 ) -> Any:
     """Return an option with its names, such as ``--seed`` or ``--target -t``, and a help text."""
     return typer.Option(
-        *names.split(), metavar=metavar, min=least, help=text, rich_help_panel=panel
+        *names.split(), metavar=metavar, min=least, max=most, help=text, rich_help_panel=panel
     )
 
 

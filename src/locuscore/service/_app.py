@@ -100,7 +100,12 @@ def create_app(
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    told = error.detail
+    if error.status_code == 405:
+        told = f"this route takes {(error.headers or {}).get('Allow', 'another method')}."
+    elif error.status_code == 404 and not isinstance(error, RefusalError):
+        told = "there is no such route; GET /openapi.json lists them."
+    return JSONResponse({"error": told}, error.status_code, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

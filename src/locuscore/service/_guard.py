@@ -44,13 +44,7 @@ WRONG_KEY_PAGE = JSONResponse(
     {"WWW-Authenticate": 'Basic realm="locuscore"'},
 )
 WRONG_OWN_KEY = {"labels": WRONG_LABELS_KEY, "watch": WRONG_WATCH_KEY}
-NO_OWN_KEY = JSONResponse(
-    {
-        "error": "this route needs a key of its own besides the API key; start the service with "
-        "LedgerSettings(labels_key=..., watch_key=...), or with a file of keys."
-    },
-    403,
-)
+OWN_VARIABLE = {"labels": "LOCUSCORE_LABELS_KEY", "watch": "LOCUSCORE_WATCH_KEY"}
 WRONG_HOST = JSONResponse(
     {
         "error": "without a key the service answers to names of its own machine only, such as "
@@ -127,7 +121,11 @@ class Guard:
             if role in holder.roles:
                 return None
         if role in WRONG_OWN_KEY and not self.keys.has_role(role):
-            return NO_OWN_KEY
+            sentence = (
+                f"this route needs a key of its own, and none has the role {role!r} yet; give it "
+                f"to one in the file of keys, or set {OWN_VARIABLE[role]}."
+            )
+            return JSONResponse({"error": sentence}, 403)
         if holder is not None and holder.is_from_file:
             sentence = f"the key has no role {role!r}; its roles are {sorted(holder.roles)}."
             return JSONResponse({"error": sentence}, 403)

@@ -21,7 +21,7 @@ ROLES = ("score", "reload", "metrics", "labels", "watch")
 OF_THE_API_KEY = frozenset(("score", "reload", "metrics"))
 SHORTEST = 16  # characters of a key in a file
 LARGEST_FILE = 2**20
-LOOK_SECONDS = 1.0
+RETRY_SECONDS = 1.0  # after a file that could not be read
 DIGEST = re.compile(r"[0-9a-f]{64}")
 EMPTY = hashlib.sha256().hexdigest()
 FORM = '{"keys": [{"name": "batch", "sha256": "<64 hex digits>", "roles": ["score"]}]}'
@@ -61,7 +61,7 @@ class Keys:
         self._path = None if settings.keys is None else Path(settings.keys)
         self._from_file: Holders = {}
         self._state: Any = None
-        self._looked = 0.0
+        self._next_look = 0.0
         if self._path is not None:
             self._state = _state(self._path)
             self._from_file = read_keys(self._path)
@@ -83,19 +83,18 @@ class Keys:
         return self._fixed.get(found) or self._from_file.get(found)
 
     def _look(self) -> None:
-        """Read the file again if it has changed; looked for once a second."""
-        now = time.monotonic()
-        if self._path is None or now - self._looked < LOOK_SECONDS:
+        """Read the file again if it has changed, so that a new key works at once."""
+        if self._path is None or time.monotonic() < self._next_look:
             return
-        self._looked = now
         try:
             state = _state(self._path)
             if state == self._state:
                 return
-            self._state = state
             self._from_file = read_keys(self._path)
+            self._state = state
         except (OSError, ValueError) as error:
             self._state = None
+            self._next_look = time.monotonic() + RETRY_SECONDS
             log.error("the keys stay as they were: %s", first_line(error))
         else:
             log.info("the file of keys was read again: %d keys", len(self._from_file))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from logging.handlers import QueueHandler
 from pathlib import Path
 from queue import Full, Queue
@@ -74,7 +75,8 @@ class TextFormatter(_Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, and a traceback if there is one."""
-        text = f"{record.levelname + ':':<9} {record.getMessage()}"
+        moment = datetime.fromtimestamp(record.created).astimezone()
+        text = f"{moment:%Y-%m-%d %H:%M:%S%z} {record.levelname + ':':<9} {record.getMessage()}"
         fields = getattr(record, "fields", None)
         if fields:
             known = {"request_id", "milliseconds", "rows", "key", "body"}
@@ -82,6 +84,26 @@ class TextFormatter(_Formatter):
             shown = [f"{k}={printable(str(v), LONGEST_ROWS)}" for k, v in told.items()]
             text = f"{text} ({', '.join(shown)})"
         return text + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+
+
+class Lost:
+    """Counts lines that were not written, also those before there is a metric for them."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._count: Callable[[float], object] | None = None
+
+    def __call__(self) -> None:
+        """Count one."""
+        if self._count is None:
+            self._n += 1
+        else:
+            self._count(1)
+
+    def counted_by(self, count: Callable[[float], object]) -> None:
+        """Have this count from now on, and those before."""
+        self._count = count
+        count(self._n)
 
 
 class Handler(QueueHandler):
@@ -123,10 +145,11 @@ def logging_to(
     lost: Callable[[], object],
     *,
     has_rows: bool = False,
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Write the log to a file, or to stderr; its lines are all written at the end.
 
-    `has_rows` says that values of rows may be in it.
+    `has_rows` says that values of rows may be in it. What it yields writes the lines
+    that wait now.
     """
     with ExitStack() as ends:
         stream: IO[str] = sys.stderr
@@ -153,12 +176,22 @@ def logging_to(
         thread = threading.Thread(target=_write, args=(waiting, writer), daemon=True)
         thread.start()
         ends.callback(_finish, waiting, thread)
-        yield
+        yield partial(_flush, waiting)
 
 
 def _write(waiting: "Queue[Any]", writer: Writer) -> None:
     while (record := waiting.get()) is not None:
-        writer.handle(record)
+        if isinstance(record, threading.Event):
+            record.set()
+        else:
+            writer.handle(record)
+
+
+def _flush(waiting: "Queue[Any]") -> None:
+    reached = threading.Event()
+    with suppress(Full):
+        waiting.put(reached, timeout=STOP_SECONDS)
+        reached.wait(STOP_SECONDS)
 
 
 def _finish(waiting: "Queue[Any]", thread: threading.Thread) -> None:

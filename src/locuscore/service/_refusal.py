@@ -2,6 +2,8 @@
 
 from starlette.exceptions import HTTPException
 
+from locuscore._shared.readable import said
+
 LONGEST_LINE = 500
 
 
@@ -17,7 +19,7 @@ def check_rows(n: int, limit: int) -> None:
 
 def first_line(error: BaseException) -> str:
     """Return what an error says, in one line of bounded length."""
-    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = next(iter(said(error).strip().splitlines()), type(error).__name__)
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} ..."
 
 

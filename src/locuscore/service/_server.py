@@ -6,17 +6,19 @@ import signal
 import ssl
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
-from locuscore import Scorer
+from locuscore import Scorer, __version__
 from locuscore.service._app import Service, create_app
 from locuscore.service._connection import protocol_with
 from locuscore.service._guard import is_loopback
-from locuscore.service._logs import LogFormat, logging_to
+from locuscore.service._logs import LogFormat, Lost, logging_to
 from locuscore.service._model import Load
 from locuscore.service._settings import Settings
 
@@ -65,28 +67,32 @@ def serve(
     settings = settings or Settings()
     if settings.api_key is None and settings.keys is None and not is_loopback(host):
         raise ValueError(
-            f"{host} can be reached by others; set an API key, or listen on {LOOPBACK}."
+            f"{host} can be reached by others; set an API key (LOCUSCORE_API_KEY), name a file of "
+            f"keys (--keys), or listen on {LOOPBACK}."
         )
     if tls is not None:
         check_tls(*tls)
-    app = create_app(source, settings, load=load)
-    service: Service = app.state.service
-    certificate, key = (None, None) if tls is None else map(str, tls)
-    config = configured(
-        app,
-        settings,
-        host=host,
-        port=port,
-        log_config=None,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-    )
-    sys.setswitchinterval(SWITCH_SECONDS)
-    lost = service.metrics.log_lines_lost.inc
-    with logging_to(log_file, log_format, log_level, lost, has_rows=settings.log_rows):
+    lost = Lost()
+    with logging_to(log_file, log_format, log_level, lost, has_rows=settings.log_rows) as flush:
+        app = create_app(source, settings, load=load)
+        service: Service = app.state.service
+        lost.counted_by(service.metrics.log_lines_lost.inc)
+        name = service.store.current.name
+        log.info("locuscore %s, model %s of %s", __version__, name, service.store.path or "memory")
+        certificate, key = (None, None) if tls is None else map(str, tls)
+        config = configured(
+            app,
+            settings,
+            host=host,
+            port=port,
+            log_config=None,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
+        sys.setswitchinterval(SWITCH_SECONDS)
         try:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(_run(Server(config, service), service))
+                runner.run(_run(Server(config, service, flush), service))
         except SystemExit:  # uvicorn's, with an exit code of its own
             raise OSError(f"cannot listen on {host}, port {port}; the log says why.") from None
 
@@ -105,9 +111,18 @@ def check_tls(certificate: str | Path, key: str | Path) -> None:
 class Server(uvicorn.Server):
     """Goes on answering for a while after it was told to stop, but says that it is not ready."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, flush: Callable[[], None]) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._flush = service, flush
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Write the log before uvicorn sends the signal once more, which ends the process."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._flush()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop; a second signal stops at once."""

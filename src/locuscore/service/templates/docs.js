@@ -2,6 +2,9 @@
 const JSON_TYPE = "application/json";
 const byId = (id) => document.getElementById(id);
 
+// The address without a user name and password, with which a browser would ask nothing.
+const at = (path) => new URL(path, location.origin + location.pathname);
+
 function made(name, text, attributes) {
   const element = document.createElement(name);
   if (text) element.textContent = text;
@@ -28,7 +31,7 @@ async function send(path, method, area, output, status) {
   try {
     const options = { method, headers: headers(area ? { "Content-Type": JSON_TYPE } : {}) };
     if (area) options.body = area.value;
-    const answer = await fetch(path.slice(1), options);
+    const answer = await fetch(at(path.slice(1)), options);
     const text = await answer.text();
     const took = Math.round(performance.now() - start);
     status.textContent = `${answer.status} in ${took} ms, request ${answer.headers.get("x-request-id")}`;
@@ -80,9 +83,13 @@ function shown(found) {
 }
 
 async function read() {
-  const answer = await fetch("openapi.json", { headers: headers({}) });
-  if (answer.ok) shown(await answer.json());
-  else byId("routes").replaceChildren(made("p", `The description cannot be read: ${answer.status}.`));
+  let why;
+  try {
+    const answer = await fetch(at("openapi.json"), { headers: headers({}) });
+    if (answer.ok) return shown(await answer.json());
+    why = answer.status;
+  } catch (error) { why = error; }
+  byId("routes").replaceChildren(made("p", `The description cannot be read: ${why}.`));
 }
 
 // Once the routes are shown they stay, and with them what was written and answered.
