@@ -15,6 +15,7 @@ WITH_EXAMPLES = sorted(
     if path.parent.name != "plots" and ">>> " in path.read_text(encoding="utf-8")
 )
 ON_AN_EXTRA = {
+    "locuscore.arrow",
     "locuscore.datasets",
     "locuscore.engines._bart",
     "locuscore.engines._bayesian_mdn",
