@@ -17,7 +17,7 @@ TITLE = "Size"
 ABOUT = (
     "The default on 200,000 labelled rows of nine features, linear g: what a pickle of the fitted "
     "`Locus` holds, and the archive of its `Scorer`. quantile-forest has learned the same losses. "
-    "The memory of a call on ten million rows is under [growth](#growth)."
+    "The memory of a call on ten million rows is measured by the section `growth`."
 )
 N_LABELLED, N_FEATURES = 200_000, 9
 
