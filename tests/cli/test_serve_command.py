@@ -24,7 +24,7 @@ def command_line(path):
 
 
 def block_of_the_docs(path):
-    block = shown_block("production.md", "serve(")
+    block = shown_block("http.md", "serve(")
     return ["-c", block.replace('"prices.locus", port=8000', f"{str(path)!r}, port=0")]
 
 

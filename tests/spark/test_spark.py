@@ -340,7 +340,7 @@ def test_the_block_of_the_docs_runs(spark, tmp_path):
     scorer, (X, table) = frame_scorer(), keyed(60)
     df = spark.createDataFrame(table.rename(columns={"key": "id"}))
     target = tmp_path / "scored"  # Spark's own folder is not the test's
-    block = shown_block("production.md", "score_frame").replace('"scored"', repr(str(target)))
+    block = shown_block("scoring_jobs.md", "score_frame").replace('"scored"', repr(str(target)))
     exec(block, {"scorer": scorer, "df": df})
     got = pd.read_parquet(target).sort_values("id").reset_index(drop=True)
     assert_same(got.rename(columns={"id": "key"}), scorer(X))

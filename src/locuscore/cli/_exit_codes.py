@@ -1,4 +1,4 @@
-"""Exit codes of all commands; docs/production.md has the same table."""
+"""Exit codes of all commands; docs/command_line.md has the same table."""
 
 OK = 0
 FAILED = 1
