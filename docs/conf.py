@@ -4,10 +4,12 @@ The root is the source folder, so that links between docs/, benchmarks/ and the 
 host follows too, work unchanged. Nothing is fetched: neither in the build nor by the pages.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from numpy.typing import ArrayLike
 from sphinx.errors import ExtensionError
 from sphinx.util.typing import stringify_annotation
@@ -64,6 +66,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "thumbnail_size": (480, 336),
     "abort_on_example_error": True,
+    "backreferences_dir": "docs/gallery/backreferences",  # pages of names show their examples
+    "doc_module": ("locuscore",),
     "download_all_examples": False,
     "min_reported_time": float("inf"),
     "remove_config_comments": True,
@@ -93,60 +97,75 @@ html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "show_prev_next": True,
     # Wide tables get the room of the menu on the right.
-    "secondary_sidebar_items": {"**": ["page-toc"], "docs/guarantees": [], "docs/guide": []},
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "docs/index": [],
+        "docs/guarantees": [],
+        "docs/guide": [],
+    },
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_context = {"default_mode": "auto"}
+html_context = {
+    "default_mode": "auto",
+    "site_description": "How wrong can this one prediction be? A calibrated bound on the loss of "
+    "every prediction, in your own units, with a finite-sample guarantee.",
+    # Where the site is published, with a slash at the end: social cards need the full address.
+    "site_url": os.environ.get("SITE_URL", ""),
+}
 
 ROOT = Path(__file__).parents[1]
 
 # What the site is made of. It stands here and not in the pages, which stay plain Markdown.
-CONTENTS = {
+CONTENTS: dict[str, list[str] | dict[str, list[str]]] = {
     "docs/index": [
-        "installation",
         "quickstart",
         "guide",
+        "faq",
         "gallery/index",
         "reference/index",
+        "installation",
         "evidence",
+        "versions",
         "/CHANGELOG",
         "architecture",
         "/CONTRIBUTING",
         "/SECURITY",
     ],
-    "docs/guide": [
-        "concepts",
-        "guarantees",
-        "choosing",
-        "inputs",
-        "calibration",
-        "engines",
-        "rules",
-        "batch_and_planning",
-        "classification",
-        "losses",
-        "torch",
-        "llm",
-        "report",
-        "production",
-        "archives",
-        "archive_checks",
-        "command_line",
-        "http",
-        "service",
-        "deploy",
-        "scoring_jobs",
-        "mlflow",
-        "watch",
-        "watch_tutorial",
-        "watch_shells",
-        "monitoring",
-        "valuation",
-        "coming_from",
-    ],
+    "docs/guide": {
+        "Understand": ["concepts", "guarantees", "glossary", "coming_from"],
+        "Decide": [
+            "choosing",
+            "rules",
+            "batch_and_planning",
+            "calibration",
+            "report",
+            "valuation",
+        ],
+        "Losses, rows and models": [
+            "losses",
+            "classification",
+            "llm",
+            "inputs",
+            "torch",
+            "engines",
+        ],
+        "Deploy": [
+            "production",
+            "archives",
+            "archive_checks",
+            "command_line",
+            "http",
+            "service",
+            "deploy",
+            "scoring_jobs",
+            "mlflow",
+        ],
+        "Watch": ["late_labels", "watch", "watch_tutorial", "watch_shells", "monitoring"],
+        "From your desk": ["for_data_scientists", "for_operators", "for_auditors"],
+    },
     "docs/reference/index": [
         "locuscore",
         "arrow",
@@ -186,8 +205,45 @@ CONTENTS = {
 
 
 def _toctree(docname: str) -> str:
-    pages = "\n".join(CONTENTS.get(docname, []))
-    return f"\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n" if pages else ""
+    contents = CONTENTS.get(docname, {})
+    groups = contents if isinstance(contents, dict) else {"": contents}
+    trees = []
+    for caption, pages in groups.items():
+        title = f":caption: {caption}\n" if caption else ""
+        listed = "\n".join(pages)
+        trees.append(f"\n\n```{{toctree}}\n:hidden:\n{title}\n{listed}\n```\n")
+    return "".join(trees)
+
+
+# Marks of the home page, comments elsewhere, and the boxes that they open or close here.
+BOXES = {
+    "<!-- hero -->": "``````{div} hero",
+    "<!-- column -->": "`````{div} column",
+    "<!-- doors -->": "````{div} doors",
+    "<!-- end doors -->": "````",
+    "<!-- end hero -->": "`````\n``````",
+}
+PICTURE = re.compile(
+    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
+)
+
+
+def _boxes(text: str) -> str:
+    """Turn the marks into boxes; a column ends where the next begins."""
+    first, *others = text.split("<!-- column -->")
+    text = "<!-- column -->".join([first, "`````\n\n<!-- column -->".join(others)])
+    for mark, box in BOXES.items():
+        text = text.replace(mark, box)
+    return text
+
+
+def _themed(match: re.Match[str]) -> str:
+    """A picture for each mode: the reader may choose the mode here, whatever the system has."""
+    dark, text, light = match.groups()
+    return "\n".join(
+        f"```{{image}} {path}\n:alt: {text}\n:class: only-{mode}\n```\n"
+        for mode, path in (("light", light), ("dark", dark))
+    )
 
 
 def _unreleased() -> str:
@@ -200,6 +256,8 @@ def _complete(app: Any, docname: str, source: list[str]) -> None:
     if docname == "CHANGELOG":
         head, unreleased, *released = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
         source[0] = "".join([head, unreleased, _unreleased(), "\n\n", *released])
+    if docname == "docs/index":
+        source[0] = PICTURE.sub(_themed, _boxes(source[0]))
     source[0] += _toctree(docname)
 
 
@@ -217,6 +275,8 @@ def _short_types(
     return signature, returns
 
 
+WIDE = 4  # columns; a telephone shows three
+
 FETCHED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["'](?:https?:)?//""")
 
 
@@ -226,6 +286,21 @@ def _nothing_is_fetched(app: Any, exception: Exception | None) -> None:
     guilty = [str(page) for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))]
     if guilty:
         raise ExtensionError(f"these pages load something from elsewhere: {guilty}")
+
+
+def _label_cells(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Give cells of tables with four columns or more their heading, for narrow screens."""
+    for table in doctree.findall(nodes.table):
+        heads = [
+            e.astext() for e in table.findall(nodes.entry) if e.parent.parent.tagname == "thead"
+        ]
+        if len(heads) < WIDE:
+            continue
+        table["classes"].append("wide")
+        for row in (r for body in table.findall(nodes.tbody) for r in body.findall(nodes.row)):
+            for head, entry in zip(heads, row.children, strict=False):
+                if head and entry.children:
+                    entry[0].insert(0, nodes.inline(text=f"{head}: ", classes=["cell-label"]))
 
 
 def _skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
@@ -238,4 +313,5 @@ def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("build-finished", _nothing_is_fetched)
     app.connect("source-read", _complete)
+    app.connect("doctree-resolved", _label_cells)
     app.connect("autodoc-process-signature", _short_types)
