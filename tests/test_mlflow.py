@@ -162,6 +162,10 @@ def test_a_key_comes_by_argument_by_option_or_by_environment(tmp_path, tracking,
     for load in (load_model, tracking.pyfunc.load_model):
         with pytest.raises(ArchiveError, match="another key"):
             load(model)
+    monkeypatch.setenv("LOCUSCORE_KEY_FILE", "")  # it was as if there were none
+    with raises(ValueError, "LOCUSCORE_KEY_FILE", "empty"):
+        load_model(model)
+    monkeypatch.setenv("LOCUSCORE_KEY_FILE", str(other))
     save_model(frame_scorer(), tmp_path / "bare")
     with pytest.raises(ArchiveError, match="signed"):
         load_model(str(tmp_path / "bare"))

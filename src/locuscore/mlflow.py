@@ -228,7 +228,9 @@ def _write_report(report: Any, path: Path) -> None:
 
 def _load(folder: Path, key: bytes | None, key_file: str | None, **options: Any) -> Scorer:
     # The environment first: a model brings options of its own, and so could bring its own key.
-    place = os.environ.get(KEY_FILE) or key_file
+    place = os.environ.get(KEY_FILE, key_file)
+    if KEY_FILE in os.environ and not os.environ[KEY_FILE].strip():
+        raise ValueError(f"{KEY_FILE} is empty; let it name the file of the key, or unset it.")
     if key is None and place:
         key = Path(place).read_bytes()
     return Scorer.load(folder / ARCHIVE, key=key, **options)

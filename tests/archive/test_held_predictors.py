@@ -1,6 +1,7 @@
 """Each kind of predictor scores the same in memory, from an archive and on the command line."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -465,3 +466,25 @@ def test_a_file_that_stopped_early_predicts_with_its_best_round(tmp_path):
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
     model.save_model(tmp_path / "model.json")
     assert_close(load_predictor(tmp_path / "model.json").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("library", "kind", "remedy"),
+    [
+        ("xgboost", "XGBRegressor", "model.save_model('model.json')"),
+        ("lightgbm", "LGBMRegressor", "model.booster_.save_model('model.txt')"),
+    ],
+)
+def test_a_skops_file_of_another_library_says_what_works(library, kind, remedy, tmp_path):
+    import skops.io
+
+    X, y = rows()
+    model, path = boosted(library, kind).fit(X, y), tmp_path / "model.skops"
+    skops.io.dump(model, path)
+    with pytest.raises(ArchiveError) as error:
+        load_predictor(path)
+    assert remedy in str(error.value)
+    # The names are quoted, since some have blanks, and are all that is needed.
+    named = re.findall("'([^']+)'", str(error.value).split(";")[0])
+    again = load_predictor(path, trusted=named)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)

@@ -136,3 +136,19 @@ def test_a_served_archive_is_checked_by_its_key(folder, capsys, monkeypatch):
     run(capsys, *fit(folder, "--key-file", folder / "k"))
     assert main(["serve", str(folder / "x.locus"), "--key-file", str(folder / "k")]) == 0
     assert served[0][3].archive_key == f"{KEY}\n".encode()
+
+
+@pytest.mark.parametrize("command", ["certify", "recalibrate"])
+def test_a_signature_does_not_get_lost_unnoticed(command, folder, capsys):
+    key = ["--key-file", folder / "k"]
+    run(capsys, *fit(folder, *key))
+    arguments = [folder / "x.locus", write(homes(200, seed=1), folder / "fresh.csv")]
+    arguments += ["-o", folder / "new.locus"]
+    arguments += ["--tau", 1.0, "--eta", 0.5] if command == "certify" else []
+    for given, warns in ((key, False), ([], True)):
+        assert main([*map(str, [command, *arguments, *given])]) == 0
+        err = capsys.readouterr().err
+        assert ("is signed, and the new archive will not be" in err) == warns
+        assert ("--key-file" in err) == warns
+    with raises(ArchiveError, "it is not signed"):
+        Scorer.load(folder / "new.locus", key=KEY.encode())

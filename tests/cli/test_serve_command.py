@@ -175,3 +175,42 @@ def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
     small_scorer().save(path)
     assert main(["serve", str(path), option, str(none)]) == 1
     assert capsys.readouterr().err == f"error: there is no file {none}.\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("MAX_ROW", "MAX_ROWS"),
+        ("KEYFILE", "KEY_FILE"),
+        ("APIKEY", "API_KEY"),
+        ("TIMEOUT", "TIMEOUT_SECONDS"),
+        ("max_rows", "MAX_ROWS"),
+    ],
+)
+def test_a_misspelt_variable_is_refused(wrong, right, served, capsys, monkeypatch):
+    path, call = served
+    monkeypatch.setenv(f"LOCUSCORE_{wrong}", "7")
+    assert main(["serve", str(path)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"LOCUSCORE_{wrong} " in said
+    assert f"LOCUSCORE_{right}?" in said
+    assert main(["serve", "--help"]) == 0
+    monkeypatch.delenv(f"LOCUSCORE_{wrong}")
+    call(path)
+
+
+def test_variables_of_others_with_our_prefix_are_left_alone(served):
+    """Kubernetes sets them in every pod beside a service that is called locuscore."""
+    path, call = served
+    links = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT_8000_TCP")
+    links += ("PORT_8000_TCP_ADDR", "PORT_8000_TCP_PORT", "PORT_8000_TCP_PROTO")
+    call(path, **dict.fromkeys((*links, "BROWSER", "POSTGRES"), "x"))
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "KEYS", "KEY_FILE", "STORE", "MAX_ROWS"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_variable_is_refused(name, value, served, capsys, monkeypatch):
+    """An empty LOCUSCORE_KEY_FILE let archives in that nobody had signed."""
+    monkeypatch.setenv(f"LOCUSCORE_{name}", value)
+    assert main(["serve", str(served[0])]) == 2
+    assert f"LOCUSCORE_{name} is empty" in capsys.readouterr().err

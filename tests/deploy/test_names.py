@@ -32,13 +32,13 @@ def serve_command():
 
 def is_read(variable, monkeypatch):
     """Whether a parameter takes its value from this variable, or the command does so itself."""
-    from locuscore.cli._serve import KEY, OWN_KEYS
+    from locuscore.cli._environment import SECRETS
 
     parameters, context = serve_command()
     with monkeypatch.context() as patched:
         patched.setenv(variable, "x")
         found = [part for part in parameters if part.resolve_envvar_value(context) == "x"]
-    return len(found) == 1 or variable in {KEY, *OWN_KEYS.values()}
+    return len(found) == 1 or variable in SECRETS
 
 
 def named(text):

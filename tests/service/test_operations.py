@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import os
 import re
 import signal
 import socket
@@ -294,6 +295,18 @@ def test_a_log_for_people_has_times_too(tmp_path):
         logging.getLogger("locuscore.service").error("trouble")
     line = (tmp_path / "log").read_text()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} ERROR: +trouble\n", line)
+
+
+def test_the_log_is_not_for_all_on_the_machine(tmp_path):
+    from locuscore.service import _logs
+
+    before = os.umask(0o022)
+    try:
+        with _logs.logging_to(tmp_path / "log", "json", "info", _logs.Lost()):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o640
 
 
 def test_lines_lost_before_there_is_a_metric_are_counted():

@@ -1,6 +1,7 @@
 """The ledger on SQLite and on PostgreSQL: what is written comes back, once and in order."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def test_decisions_come_back_bit_for_bit(url, rng):
     assert np.isnan(found["loss"]).all()
     for name, values in given.items():
         np.testing.assert_array_equal(found[name], np.array(values), err_msg=name)
+
+
+def test_a_file_of_decisions_is_not_for_all_on_the_machine(tmp_path, rng):
+    before = os.umask(0o022)
+    try:
+        ledger = opened(f"sqlite:///{tmp_path}/x.db")
+        ledger.append_decisions("first", decisions(rng, ["a"]))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("x.db", "x.db-shm", "x.db-wal"), 0o640)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,12 @@ HOW_TO_TRUST = (
     "they belong to the predictor, you can also supply it: Scorer.load(path, predictor=g), or "
     "--predictor MODEL."
 )
+# Libraries whose models need no trust if they come in a file of their own.
+OWN_FILES = {
+    "xgboost": "model.save_model('model.json')",
+    "lightgbm": "model.booster_.save_model('model.txt')",
+    "catboost": "model.save_model('model.cbm')",
+}
 
 
 # Adapters to other libraries, which import these whole: seconds, and nothing here uses them.
@@ -122,7 +128,9 @@ def read_skops(
     file = SkopsFile(data, OBJECTS)
     foreign = sorted(file.foreign() - set(trusted))
     if foreign:
-        raise ArchiveError(f"it holds types that are not trusted: {', '.join(foreign)}; {how}")
+        names = ", ".join(map(repr, foreign))  # some have blanks
+        own = _own_files(foreign)
+        raise ArchiveError(f"it holds types that are not trusted: {names}; {how}{own}")
     file.check()
     skops = import_skops()
     with warnings.catch_warnings():
@@ -134,3 +142,13 @@ def read_skops(
     check_fitted(model)
     check_widths(model)
     return model
+
+
+def _own_files(foreign: Sequence[str]) -> str:
+    """How models of other libraries are saved so that no type has to be trusted."""
+    libraries = {name.split(".")[0] for name in foreign}
+    return "".join(
+        f" A model of {name} alone needs no trust in a file of its own: {how}."
+        for name, how in OWN_FILES.items()
+        if name in libraries
+    )

@@ -46,6 +46,7 @@ def certify(
         )
     check_output(saving.output, data, reading.predictor, reading.key_file)
     scorer = reading.load(archive, loss)
+    reading.warn_if_unsigned(archive)
     rows = read_fresh(terminal, scorer, data, target, clusters, max_rows, seed)
     if groups is not None and groups not in scorer.schema.names:
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from locuscore.cli._environment import check_variables, name_variables
 from locuscore.cli._messages import reported
 
 
@@ -86,26 +87,23 @@ class Command(TyperCommand):
         app.command(epilog="\n\n".join(["[bold]Examples[/]", *lines]))(reported(found))
         command = typer.main.get_command(app)
         if entry.prefix is not None:
-            _read_environment(command, entry.prefix)
+            name_variables(command, entry.prefix)
         return command
 
-    def make_context(self, *given: Any, **more: Any) -> Any:
+    def make_context(self, info_name: Any, args: list[str], *given: Any, **more: Any) -> Any:
         """Parse the words after the name of the command."""
-        return self.loaded.make_context(*given, **more)
+        assert self.name is not None
+        prefix = ENTRIES[self.name].prefix
+        only_asks = "--help" in args or more.get("resilient_parsing")
+        if prefix is not None and not only_asks:
+            check_variables(self.loaded, prefix)
+        return self.loaded.make_context(info_name, args, *given, **more)
 
 
 def add_commands(app: typer.Typer) -> None:
     """Put all commands into an application."""
     for name, entry in ENTRIES.items():
         app.command(name, cls=Command, help=entry.summary)(_run_elsewhere)
-
-
-def _read_environment(command: Any, prefix: str) -> None:
-    """Let each option also be the variable that its name says, such as ``LOCUSCORE_MAX_ROWS``."""
-    for part in command.params:
-        if part.param_type_name == "option" and part.name != "help":
-            longest = max(part.opts, key=len)
-            part.envvar = f"{prefix}_{longest.strip('-').replace('-', '_').upper()}"
 
 
 def _run_elsewhere() -> None:

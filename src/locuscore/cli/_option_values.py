@@ -1,6 +1,7 @@
 """What the options of a command mean: a loss, an engine, a predictor, a file to write."""
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,7 +11,15 @@ from typing import Any
 
 import typer
 
-from locuscore import Scorer, cost_per_unit, engines, load_predictor, pinball
+from locuscore import (
+    LocusWarning,
+    Scorer,
+    cost_per_unit,
+    engines,
+    inspect_archive,
+    load_predictor,
+    pinball,
+)
 from locuscore._shared.checks import check_key
 from locuscore.cli import _options as options
 from locuscore.cli._options import LOSSES, NAMED_LOSSES
@@ -129,6 +138,16 @@ class ArchiveOptions(PredictorOptions):
         if not set(scorer.asks) <= set(given):
             scorer.check_rows_are_enough()
         return scorer
+
+    def warn_if_unsigned(self, path: Path) -> None:
+        """Warn that an archive made from a signed one will have no signature."""
+        if self.key is None and inspect_archive(path)["is_signed"]:
+            warnings.warn(
+                f"{path} is signed, and the new archive will not be; to sign it, give the key with "
+                "--key-file.",
+                LocusWarning,
+                stacklevel=2,
+            )
 
 
 def check_file(path: Path) -> None:

@@ -32,6 +32,7 @@ def recalibrate(
     """
     check_output(saving.output, data, reading.predictor, reading.key_file)
     scorer = reading.load(archive, loss)
+    reading.warn_if_unsigned(archive)
     rows = read_fresh(terminal, scorer, data, target, clusters, max_rows, seed)
     sample = rows.sample
     if half_life is not None and sample.n_dropped:

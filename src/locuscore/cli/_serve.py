@@ -8,13 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from locuscore.cli._environment import API_KEY, LABELS_KEY, WATCH_KEY
 from locuscore.cli._option_values import ArchiveOptions, check_file
 from locuscore.cli._options import option, switch
 from locuscore.cli._watch_options import WATCH, OptionalStore, WatchOptions
 
-# Keys never stand on a command line, where everybody on the machine can read them.
-KEY = "LOCUSCORE_API_KEY"
-OWN_KEYS = {"labels_key": "LOCUSCORE_LABELS_KEY", "watch_key": "LOCUSCORE_WATCH_KEY"}
 ACCESS, LIMITS, LOG = "Who may ask", "Limits", "The log"
 
 
@@ -187,17 +185,17 @@ def serve(
     load = reading.loader()
     ledger = None
     if kept.store is not None:
-        keys: dict[str, Any] = {name: os.environ.get(key) for name, key in OWN_KEYS.items()}
         ledger = service.LedgerSettings(
             kept.store,
             kept.spool,
             kept.store_optional,
             keep_signals=kept.keep_signals,
-            **keys,
+            labels_key=os.environ.get(LABELS_KEY),
+            watch_key=os.environ.get(WATCH_KEY),
             **watched.given(),
         )
     settings = service.Settings(
-        api_key=os.environ.get(KEY),
+        api_key=os.environ.get(API_KEY),
         keys=access.keys,
         archive_key=reading.key,
         hosts=tuple(access.allow_host or ()),

@@ -18,6 +18,7 @@ from queue import Full, Queue
 from traceback import format_tb
 from typing import IO, Any, Literal
 
+from locuscore._shared.files import not_for_all
 from locuscore.service._refusal import printable
 from locuscore.service._request_log import LONGEST_ROWS
 
@@ -154,7 +155,8 @@ def logging_to(
     with ExitStack() as ends:
         stream: IO[str] = sys.stderr
         if file is not None:
-            stream = Path(file).open("a", encoding="utf-8")  # noqa: SIM115 - closed at the end
+            # Closed at the end; addresses of clients are in it, and perhaps rows.
+            stream = open(file, "a", encoding="utf-8", opener=not_for_all)  # noqa: SIM115
             ends.callback(_close, stream)
         writer = Writer(stream, lost)
         made = JsonFormatter if how == "json" else TextFormatter

@@ -7,7 +7,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +21,8 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from locuscore._shared.files import not_for_all
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 10
@@ -115,6 +117,7 @@ class Database:
         )
         if not self.is_postgres:
             event.listen(engine, "do_connect", lambda *_: self._check_file())
+            event.listen(engine, "do_connect", lambda *_: _make_file(self.url.database))
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "connect", lambda *_: self._note_file())
             event.listen(engine, "checkout", lambda *_: self._check_file())
@@ -202,6 +205,17 @@ def _identity(path: str | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _make_file(path: str | None) -> None:
+    """Make the file of SQLite, which would let all on the machine read it.
+
+    The files beside it get the permissions of this one.
+    """
+    if path is None or path.startswith("file:"):  # a URI with options of SQLite
+        return
+    with suppress(OSError):  # it is there, or SQLite says what is wrong
+        os.close(not_for_all(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
 
 
 def _prepare_sqlite(connection, _record) -> None:  # type: ignore[no-untyped-def]
