@@ -7,14 +7,18 @@ PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread per BLAS or OpenMP call: results repeat, and parallel tests do not fight.
 TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# Hundreds of tests start a process of their own; without bytecode each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm \
 	speed guarantees fuzz check-deploy dist lock sbom
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
 
+# One worker more than cores: tests of servers, browsers and killed runs spend a part of their time waiting.
 test: .venv/.dev browser postgres
-	$(TEST_THREADS) $(BIN)/python -m pytest -n 2
+	$(TEST_THREADS) $(BIN)/python -m pytest -n 3
 
 # The report page is tested in a real browser; without one those tests are skipped and say so.
 browser:

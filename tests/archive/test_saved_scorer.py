@@ -32,6 +32,7 @@ from sklearn.svm import SVR
 from archives_for_tests import (
     ENGINES,
     LOSS_MODELS,
+    assert_cannot_be_kept,
     assert_same_scores,
     forge,
     forged_schema,
@@ -55,7 +56,7 @@ from locuscore import (
     prediction_column,
 )
 from locuscore._archive import values
-from locuscore.engines import Ensemble, Forest
+from locuscore.engines import Forest
 
 pytestmark = pytest.mark.extra
 
@@ -311,28 +312,12 @@ def test_named_types_are_trusted(path):
     assert_same_scores(scorer, Scorer.load(path, trusted=["sklearn.svm._classes.SVR"]), X)
 
 
-def without_a_safe_format(name):
-    if name == "PyMCBART":
-        return engines.PyMCBART(4, n_chains=1, n_samples=4, n_tune=5, n_trees=5)
+def test_an_engine_without_a_safe_format_is_refused_in_one_sentence(path):
+    """PyMCBART is another; its own file has that test, since it takes long to import."""
     from skpro.regression.bootstrap import BootstrapRegressor
 
-    return engines.FromSkpro(BootstrapRegressor(LinearRegression(), n_bootstrap_samples=3))
-
-
-@pytest.mark.parametrize("name", ["PyMCBART", "FromSkpro"])
-def test_engines_without_a_safe_format_are_refused_in_one_sentence(name, path):
-    scorer = small_scorer(engine=without_a_safe_format(name))
-    alone = scorer.locus.engine_
-    inside = Ensemble([alone, Forest()])
-    inside.engines_, inside.weights_ = [alone, Forest()], np.array([0.5, 0.5])
-    path.write_text("old")
-    for engine in (alone, inside):
-        scorer.locus.engine_ = engine
-        with raises(TypeError, name, "safe format") as caught:
-            scorer.save(path)
-        assert str(caught.value).count(". ") == 0  # one sentence
-        assert path.read_text() == "old"
-        assert os.listdir(path.parent) == [path.name]
+    engine = engines.FromSkpro(BootstrapRegressor(LinearRegression(), n_bootstrap_samples=3))
+    assert_cannot_be_kept(engine, path)
 
 
 def test_category_levels_without_a_plain_form_are_refused(path):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import experiment
+from archives_for_tests import assert_cannot_be_kept
 from helpers import assert_binomial, assert_close, raises
 from locuscore import KNNGamma, Locus
 from locuscore._laws.calibration import conformal_rank
@@ -110,3 +111,7 @@ def test_it_beats_the_constant_bound(name, rng):
 def test_bad_parameters_are_refused(parameters):
     with raises(ValueError, "n_draws", "between"):
         small(**parameters).fit(np.zeros((5, 1)), np.arange(5.0))
+
+
+def test_an_archive_cannot_keep_it(path):
+    assert_cannot_be_kept(small(4, n_samples=4, n_tune=5, n_trees=5), path)

@@ -25,7 +25,7 @@ from locuscore.engines import Scale
 from locuscore.testing import GENERATORS
 
 ETA = DELTA = 0.1
-REPEATS = 2_000
+REPEATS = 1_000
 
 
 @dataclass(frozen=True)

@@ -240,11 +240,23 @@ def test_a_request_is_one_line_without_values_unless_asked(log_rows, caplog):
     assert ("0.123456789" in json.dumps(scored)) is log_rows
 
 
+def first_answer(address, child):
+    """What a starting service says to the first who asks whether it is ready."""
+    import httpx
+
+    end = time.monotonic() + LONGEST_WAIT
+    while True:
+        assert child.poll() is None
+        assert time.monotonic() < end
+        try:
+            return httpx.get(f"{address}/readyz", verify=False, timeout=LONGEST_WAIT)
+        except httpx.ConnectError:
+            time.sleep(0.05)
+
+
 @contextmanager
 def serving(path, *options):
     """The command `serve` in a process of its own, when it answers, and its address."""
-    import httpx
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     scheme = "https" if "--tls-key" in options else "http"
@@ -252,16 +264,8 @@ def serving(path, *options):
     command = [sys.executable, "-m", "locuscore", "serve", str(path), "--port", str(port)]
     with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as child:
         try:
-            end = time.monotonic() + LONGEST_WAIT
-            while True:
-                assert child.poll() is None
-                assert time.monotonic() < end
-                try:
-                    first = httpx.get(f"{address}/readyz", verify=False, timeout=LONGEST_WAIT)
-                    break
-                except httpx.ConnectError:
-                    time.sleep(0.05)
-            assert first.status_code == 200  # it is ready as soon as it answers
+            # It is ready as soon as it answers.
+            assert first_answer(address, child).status_code == 200
             yield child, address
         finally:
             child.kill()
@@ -355,6 +359,42 @@ def test_ready_means_that_rows_are_scored(client):
     assert "locuscore_rows_total 0.0" in client.get("/metrics").text  # probes are not counted
 
 
+STARTS_SLOWLY = """
+import sys
+from locuscore import Scorer
+from locuscore.service import serve
+
+def load(path, **options):
+    print("loading", flush=True)
+    sys.stdin.readline()
+    return Scorer.load(path, **options)
+
+serve(sys.argv[1], port=int(sys.argv[2]), load=load)
+"""
+
+
+def test_until_the_model_is_loaded_nobody_is_let_in(tmp_path):
+    import httpx
+
+    path = tmp_path / "x.locus"
+    small_scorer().save(path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-c", STARTS_SLOWLY, str(path), str(port)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as child:
+        try:
+            assert child.stdout.readline() == "loading\n"
+            for route in ("readyz", "livez", "score"):
+                with pytest.raises(httpx.ConnectError):
+                    httpx.get(f"http://127.0.0.1:{port}/{route}")
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            assert first_answer(f"http://127.0.0.1:{port}", child).status_code == 200
+        finally:
+            child.kill()
+
+
 def test_a_model_that_cannot_score_is_alive_and_not_ready(monkeypatch):
     scorer = small_scorer()
     with running(scorer) as client:
@@ -394,22 +434,36 @@ def test_a_service_that_drains_answers_and_is_not_ready(tmp_path):
         assert child.wait(LONGEST_WAIT) in (0, -signal.SIGTERM)
 
 
-def test_a_reload_to_other_columns_is_refused_with_requests_in_flight(tmp_path, caplog):
+def test_a_reload_to_other_columns_is_refused_with_requests_in_flight(
+    tmp_path, caplog, monkeypatch
+):
     from locuscore.service import Settings
+    from locuscore.service._batching import Batcher
 
+    gate, score = threading.Event(), Batcher._score
+
+    def wait_and_score(*given):
+        assert gate.wait(LONGEST_WAIT)
+        score(*given)
+
+    monkeypatch.setattr(Batcher, "_score", wait_and_score)
     path, X = tmp_path / "x.locus", rows(200, seed=3)
     small_scorer().save(path)
     with (
-        running(path, Settings(api_key="k", gather_seconds=0.5)) as client,
+        running(path, Settings(api_key="k", timeout_seconds=LONGEST_WAIT)) as client,
         ThreadPoolExecutor(4) as pool,
     ):
         client.headers = bearer("k")
         before = client.get("/model").json()["model"]
         asked = [pool.submit(client.post, "/score", json=body()) for _ in range(4)]
+        while "requests_under_way 4.0" not in client.get("/metrics").text:
+            assert not any(one.done() for one in asked)
         small_scorer(None, X[0][:, :2], X[1]).save(path)
         answer = client.post("/reload")
         assert answer.status_code == 409
         assert "takes other rows" in answer.json()["error"]
+        assert not any(one.done() for one in asked)
+        gate.set()
         assert {one.result(LONGEST_WAIT).json()["model"] for one in asked} == {before}
         assert client.get("/model").json()["model"] == before
         small_scorer(None, *X).save(path)  # the same columns

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -111,6 +112,22 @@ def assert_loads(path, locus, X, error=None):
         return
     with raises(ValueError, error):
         Scorer.load(path)(X)
+
+
+def assert_cannot_be_kept(engine, path):
+    """An engine is refused by `save`, alone and in an ensemble, and the old file stays."""
+    scorer = small_scorer(engine=engine)
+    alone = scorer.locus.engine_
+    inside = Ensemble([alone, Forest()])
+    inside.engines_, inside.weights_ = [alone, Forest()], np.array([0.5, 0.5])
+    path.write_text("old")
+    for one in (alone, inside):
+        scorer.locus.engine_ = one
+        with raises(TypeError, type(engine).__name__, "safe format") as caught:
+            scorer.save(path)
+        assert str(caught.value).count(". ") == 0  # one sentence
+        assert path.read_text() == "old"
+        assert os.listdir(path.parent) == [path.name]
 
 
 def members_of(path):
