@@ -35,6 +35,13 @@ class Column:
 
     `role` is ``"prediction"``, ``"bound"``, ``"score"`` or ``"flag"``. Use the role, not the start
     of the name: your own columns may be called ``bound_note`` or ``flag``.
+
+    Examples
+    --------
+    >>> from locuscore import Column
+    >>> columns = [Column("prediction", "prediction"), Column("bound_0.1", "bound")]
+    >>> [column.name for column in columns if column.role == "bound"]
+    ['bound_0.1']
     """
 
     name: str

@@ -41,7 +41,23 @@ from locuscore._shared.targets import as_targets
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What the caller passes with new rows for the calibration; at most one of them."""
+    """What the caller passes with new rows for the calibration; at most one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Given, Locus
+    >>> from locuscore.calibration import ByGroup
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> town = np.where(X[:, 0] < 0.5, "north", "south")
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), calibration=ByGroup(town), random_state=0)
+    >>> locus = locus.fit(X, y)
+    >>> [len(block) for block in locus.blocks(X[:2], Given(groups=town[:2]))]
+    [2]
+    """
 
     groups: Any = None
     weights: Any = None
@@ -84,6 +100,18 @@ class RowBlock:
     `start` is the position of the first row. `outputs` holds the rows and what the predictor says
     about them, `signals` what the engine sees, and `entries` what the calibration reads about each
     row; None if it treats all rows alike, or if no calibrated score was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X, y)
+    >>> [(block.start, len(block.signals)) for block in locus.blocks(X[:5])]
+    [(0, 5)]
     """
 
     start: int

@@ -76,6 +76,26 @@ def save_model(
     options
         Others of ``mlflow.pyfunc.save_model``, such as `metadata` or `pip_requirements`. By default
         the requirements are the packages that the archive was written with.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.mlflow import load_model, save_model
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> folder = Path(mkdtemp(), "prices")
+    >>> save_model(scorer, folder)
+    >>> load_model(str(folder)).column_names
+    ['prediction', 'bound_0.1', 'score', 'flag']
     """
     scorer.check_rows_are_enough()
     model = Model() if mlflow_model is None else mlflow_model
@@ -131,6 +151,13 @@ def log_model(
     -------
     mlflow.models.model.ModelInfo
         Its ``model_uri`` is what `load_model` and ``mlflow.pyfunc.load_model`` take.
+
+    Examples
+    --------
+    ::
+
+        with mlflow.start_run():
+            log_model(scorer, "scorer", registered_model_name="prices")
     """
     return Model.log(
         artifact_path=None,
@@ -152,6 +179,13 @@ def load_model(model_uri: str, *, key: bytes | None = None, **options: Any) -> S
     key, options
         As in `Scorer.load`. Without a key, the one in the file that the environment variable
         LOCUSCORE_KEY_FILE names is asked for, if there is one.
+
+    Examples
+    --------
+    ::
+
+        scorer = load_model("models:/prices/3")
+        columns = scorer(X_new)
     """
     folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri)))
     flavors = Model.load(str(folder)).flavors
@@ -167,7 +201,24 @@ def load_model(model_uri: str, *, key: bytes | None = None, **options: Any) -> S
 
 
 def signature(scorer: Scorer) -> ModelSignature:
-    """Return the columns that the model takes and gives, with their types."""
+    """Return the columns that the model takes and gives, with their types.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.mlflow import signature
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> signature(scorer).outputs.input_names()
+    ['prediction', 'bound_0.1', 'score', 'flag']
+    """
     scored = _as_frame(scorer(_rows(scorer)[:0]))
     types = {"f": DataType.double, "b": DataType.boolean, "i": DataType.long}
     outputs: list[Any] = [
@@ -180,6 +231,22 @@ def input_example(scorer: Scorer) -> Any:
     """Return one row for the model that is made up from the types of the columns.
 
     No row of `fit` is used. Columns with a small set of values have one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.mlflow import input_example
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> input_example(scorer).shape
+    (1, 2)
     """
     return _rows(scorer)
 

@@ -69,6 +69,13 @@ def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> Data
     DataFrame
         The kept columns, then those of `scorer`, in order. Spark decides the order of the rows, so
         keep a key to join by.
+
+    Examples
+    --------
+    ::
+
+        scored = score_frame(scorer, df, keep=["id"])
+        scored.write.parquet("scored")
     """
     scorer.check_rows_are_enough()
     features = _features(scorer, df, keep)

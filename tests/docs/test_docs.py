@@ -7,6 +7,7 @@ NannyML and Ray are not among the packages that the tests have.
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import shlex
@@ -230,6 +231,31 @@ def test_the_reference_has_every_public_name_once(module):
     page = REFERENCE / f"{module.rpartition('.')[2]}.md"
     assert sorted(listed_names(page)) == sorted(importlib.import_module(module).__all__)
     assert f".. currentmodule:: {module}\n" in page.read_text(encoding="utf-8")
+
+
+def shown_in_the_gallery():
+    """Names of ours that a script of the gallery imports, each with its module."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "examples").glob("plot_*.py")]
+    imports = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    return {(node.module, alias.name) for node in imports for alias in node.names}
+
+
+def has_example(thing):
+    return "\nExamples\n--------\n" in (inspect.getdoc(thing) or "")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_an_example(module):
+    """In its docstring, or in a script of the gallery, which its page then shows."""
+    found, gallery = importlib.import_module(module), shown_in_the_gallery()
+    without = [name for name in found.__all__ if not has_example(getattr(found, name))]
+    assert [name for name in without if (module, name) not in gallery] == []
+
+
+def test_a_name_without_an_example_would_be_noticed():
+    assert has_example(importlib.import_module("locuscore").Locus)
+    assert not has_example(broken_links)
+    assert ("locuscore", "Locus") in shown_in_the_gallery()
 
 
 def guarantee_rows():

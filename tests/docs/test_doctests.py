@@ -15,13 +15,29 @@ WITH_EXAMPLES = sorted(
     if path.parent.name != "plots" and ">>> " in path.read_text(encoding="utf-8")
 )
 ON_AN_EXTRA = {
+    "locuscore._archive.container",
+    "locuscore._archive.manifest",
+    "locuscore._archive.predictor_files",
     "locuscore.arrow",
     "locuscore.datasets",
     "locuscore.engines._bart",
     "locuscore.engines._bayesian_mdn",
+    "locuscore.engines._flow",
+    "locuscore.engines._mdn",
+    "locuscore.engines._skpro",
+    "locuscore.engines._variational_gp",
+    "locuscore.mlflow",
+    "locuscore.report",
+    "locuscore.service._app",
+    "locuscore.service._settings",
     "locuscore.testing._answers",
     "locuscore.torch._layers",
     "locuscore.torch._predictor",
+    "locuscore.watch._actions",
+    "locuscore.watch._claims",
+    "locuscore.watch._recorder",
+    "locuscore.watch._settings",
+    "locuscore.watch._status",
     "locuscore.watch._watch",
 }
 

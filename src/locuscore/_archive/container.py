@@ -43,7 +43,22 @@ NOT_WHAT_IT_SHOULD_BE = "a part of it is missing, or is not of the kind that it 
 
 
 class ArchiveError(ValueError):
-    """An archive that is damaged, unsafe, or not for this version."""
+    """An archive that is damaged, unsafe, or not for this version.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from locuscore import ArchiveError, Scorer
+    >>> path = Path(mkdtemp(), "broken.locus")
+    >>> _ = path.write_bytes(b"no archive")
+    >>> try:
+    ...     Scorer.load(path)
+    ... except ArchiveError:
+    ...     print("refused")
+    ...
+    refused
+    """
 
 
 def write_archive(
@@ -74,6 +89,24 @@ def read_manifest(path: str | Path, key: bytes | None = None) -> dict[str, Any]:
     """The manifest of an archive, and nothing else of it; see also `inspect_archive`.
 
     With a key, the archive must be signed with it, or `ArchiveError` is raised.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer, read_manifest
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> path = Path(mkdtemp(), "prices.locus")
+    >>> Scorer(locus).save(path)
+    >>> sorted(read_manifest(path))[:3]
+    ['alphas', 'card', 'columns']
     """
     return _read(path, _manifest, key)
 

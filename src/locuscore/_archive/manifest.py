@@ -41,6 +41,25 @@ def inspect_archive(path: str | Path, *, key: bytes | None = None) -> dict[str, 
         ``features`` and ``written_by``, and four facts about the file: its name as ``archive``, its
         size in ``bytes``, whether it ``is_signed``, and whether it ``is_authenticated``, which it
         is with a key only.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer, inspect_archive
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> path = Path(mkdtemp(), "prices.locus")
+    >>> Scorer(locus).save(path)
+    >>> found = inspect_archive(path)
+    >>> found["columns"]
+    ['prediction', 'bound_0.1']
     """
     manifest, _ = read_archive(path, key)
     checked(lambda: check_manifest(manifest), path)

@@ -38,6 +38,18 @@ def load_predictor(
         addition to those on the list of this library.
     trust_pickle
         Read a joblib file or a pickle. Without it they are refused.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import skops.io
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import load_predictor
+    >>> path = Path(mkdtemp(), "model.skops")
+    >>> skops.io.dump(LinearRegression().fit([[0.0], [1.0]], [0.0, 2.0]), path)
+    >>> load_predictor(path).predict([[3.0]]).round(6)
+    array([6.])
     """
     path = Path(path)
     if path.suffix not in {".skops", *NATIVE, *PICKLES}:

@@ -46,7 +46,16 @@ class Loss:
 
 
 def pinball(level: float) -> Loss:
-    """Pinball loss of a quantile prediction: ``max(level * (y - q), (level - 1) * (y - q))``."""
+    """Pinball loss of a quantile prediction: ``max(level * (y - q), (level - 1) * (y - q))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import pinball
+    >>> loss = pinball(0.9)
+    >>> loss(np.array([10.0, 10.0]), np.array([8.0, 12.0])).round(3)
+    array([1.8, 0.2])
+    """
     number = check_numbers(level, "the level of a pinball loss")
     if number.ndim or not 0 < number < 1:
         raise ValueError(
@@ -112,6 +121,14 @@ def relative(floor: float) -> Loss:
     """Relative error ``|y - g| / max(|y|, floor)``.
 
     The loss ``"relative"`` has no floor, and refuses rows whose true value is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import relative
+    >>> loss = relative(floor=1.0)
+    >>> loss(np.array([10.0, 0.0]), np.array([9.0, 0.5])).round(3)
+    array([0.1, 0.5])
     """
     size = check_numbers(floor, "floor")
     if size.ndim or not 0 < size < np.inf:
@@ -131,6 +148,14 @@ def norm(kind: str, weights: ArrayLike | None = None) -> Loss:
     `kind` is ``"euclidean"``, ``"max"`` or ``"sum"`` (of sizes). Weights, one for each output, give
     outputs one unit: ``norm("max", [1, 1000])`` for metres and kilometres is in metres. Without
     weights the name of the kind is enough as `loss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import norm
+    >>> loss = norm("max", [1, 1000])  # metres and kilometres, in metres
+    >>> loss(np.array([[10.0, 2.0]]), np.array([[13.0, 2.001]])).round(3)
+    array([3.])
     """
     if not isinstance(kind, str) or kind not in parts.NORMS:
         raise ValueError(f"a norm is one of {parts.NORMS}; got {kind!r:.100}.")
@@ -155,6 +180,14 @@ def ndcg(top: int) -> Loss:
 
     ``DCG = sum of gain / log2(1 + rank)``, and NDCG is it over the largest there is. y has the gain
     of each document, g its score. The loss ``"ndcg"`` has all ranks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import ndcg
+    >>> loss = ndcg(top=2)
+    >>> loss(np.array([[3.0, 0.0, 1.0]]), np.array([[0.9, 0.5, 0.1]])).round(3)
+    array([0.174])
     """
     ranks = check_count(top, "top")
     return Loss(

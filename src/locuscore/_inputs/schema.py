@@ -105,6 +105,19 @@ class Schema:
     whose columns have positions for names. Types are named as narwhals names them. Rows that are
     no table are ``"texts"``, with one column called text, ``"images"`` or ``"own"``, both without
     columns; `form` is then the shape and kind of number of one image, or the name of the type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X, y)
+    >>> schema = Scorer(locus).schema
+    >>> schema.kind, schema.names
+    ('array', (0, 1))
     """
 
     ARCHIVE = Kept("Schema", fields=("names", "types"), single=("kind", "form"), later=("form",))

@@ -29,6 +29,14 @@ def conformal_rank(n: int, alpha: float) -> int:
     It is exact for the decimal `alpha` as written: floating point is one too high for some pairs,
     such as n = 9 and alpha = 0.7. A quotient, such as 1 / 3 or a value of `smallest_alpha`, is read
     as the fraction that it rounds, so that bound and exceedance agree at every alpha.
+
+    Examples
+    --------
+    >>> from locuscore import conformal_rank
+    >>> conformal_rank(99, 0.1)
+    90
+    >>> conformal_rank(5, 0.1)  # more than 5: no finite bound
+    6
     """
     k = math.ceil((1 - Fraction(str(float(alpha)))) * (n + 1))
     return k - 1 if (n + 2 - k) / (n + 1) <= alpha else k

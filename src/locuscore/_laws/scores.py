@@ -231,6 +231,19 @@ class RowLaws:
     `law` is what `Locus.loss_dist` gives, before calibration. `entries` is what the calibration
     reads about each row; None if it treats all rows alike. `rows` is their position in a
     `RowBlock`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X, y)
+    >>> (block,) = locus.blocks(X[:5])
+    >>> [laws.law.sf(np.ones(5)).shape for laws in block.laws()]
+    [(5,)]
     """
 
     rows: slice

@@ -18,6 +18,20 @@ class BatchSelection:
 
     A row is accepted when its score is at most `threshold`, which belongs to this batch and to no
     other; it is -inf when nothing is accepted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import select_batch
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> batch = rng.uniform(size=100)
+    >>> selected = select_batch(batch, score, losses, tau=0.5, fdr=0.1)
+    >>> bool((selected.accepted == (batch <= selected.threshold)).all())
+    True
+    >>> selected.n_cal
+    2000
     """
 
     accepted: np.ndarray

@@ -27,6 +27,13 @@ class JointClaim(Certificate):
     there is no rank. Given these rows, the coverage is a draw of ``Beta(*coverage_beta)``.
     `calibration` is the digest of the calibration that the bound is made with: the rule holds for
     no other.
+
+    Examples
+    --------
+    >>> from locuscore import tau_rule
+    >>> claim = tau_rule(tau=500, alpha=0.1, n_calibration=999).certificate
+    >>> claim.tau, claim.alpha, claim.k
+    (500.0, 0.1, 900)
     """
 
     tau: float
@@ -46,6 +53,19 @@ class ExceedanceCertificate(Certificate):
     accepts, and the part of delta it has; the paper's bound has its slacks. Then come what the
     certified threshold accepts, or the rows that would have been needed: inf if no number of rows
     would do. `calibration` is the digest of the calibration behind a bound or an exceedance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_threshold
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> claim = certify_threshold(score, losses, tau=0.5, eta=0.1, delta=0.1).certificate
+    >>> claim.eta, claim.delta, claim.n_rows
+    (0.1, 0.1, 2000)
+    >>> claim.n_bad <= 0.1 * claim.n_accepted
+    True
     """
 
     n_rows: int | None = None
@@ -70,7 +90,21 @@ class ExceedanceCertificate(Certificate):
 
 @dataclass(frozen=True)
 class GroupCertificate(Certificate):
-    """An `ExceedanceCertificate` for the rows of one group, or of one pool of groups, alone."""
+    """An `ExceedanceCertificate` for the rows of one group, or of one pool of groups, alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_groups
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> town = np.where(np.arange(2000) % 2, "north", "south")
+    >>> rule = certify_groups(score, losses, town, tau=0.5, eta=0.1, delta=0.1)
+    >>> claim = rule.rules["north"].certificate
+    >>> claim.group, claim.within.eta
+    ("group 'north'", 0.1)
+    """
 
     group: str
     within: ExceedanceCertificate
@@ -87,6 +121,17 @@ class MeanLossCertificate(Certificate):
 
     What the certified threshold accepts; or what was seen at the first threshold, and the rows that
     would have been needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_mean_loss
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=200)
+    >>> losses = score * rng.uniform(size=200)
+    >>> claim = certify_mean_loss(score, losses, eta=0.4, delta=0.1, support=(0, 1)).certificate
+    >>> claim.mean_loss < claim.eta
+    True
     """
 
     n_rows: int | None = None
@@ -113,6 +158,18 @@ class ClusterCertificate(Certificate):
     It fails with probability at most delta, over the draw of the certifying clusters. Then come
     what the certified threshold accepts, its shares with each cluster counting once; or the p-value
     at the first threshold, and the clusters that would have been needed at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_clusters
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> day = np.arange(2000) // 10
+    >>> rule = certify_clusters(score, losses, day, tau=0.5, eta=0.2, delta=0.1)
+    >>> rule.certificate.n_clusters, rule.certificate.eta
+    (160, 0.2)
     """
 
     n_clusters: int
@@ -139,6 +196,19 @@ class WeightedCertificate(Certificate):
     `effective_rows` is the number of rows of equal weight that the certifying rows are worth.
     `acceptance` and `exceedance` are weighted, so they are estimates for new rows. Then what the
     certified threshold accepts; or what was seen at the first threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_weighted
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=500)
+    >>> losses = rng.uniform(size=500) < 0.02 + 0.6 * score**2
+    >>> weights = 0.5 + rng.uniform(size=500)
+    >>> most = 1.5  # the largest weight of a new row
+    >>> rule = certify_weighted(score, losses, weights, 0.5, 0.3, 0.1, largest_weight=most)
+    >>> rule.certificate.effective_rows < 500
+    True
     """
 
     n_rows: int | None = None
@@ -166,6 +236,17 @@ class CascadeCertificate(Certificate):
     come what the certified step of the path sends: the share of questions that each model and the
     person answer, and the mean cost of a question; or the rows that would have been needed: inf if
     no number of rows would do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_cascade
+    >>> rng = np.random.default_rng(0)
+    >>> doubt = rng.uniform(size=(1000, 2))
+    >>> losses = (rng.uniform(size=(1000, 2)) < 0.3 * doubt**2).astype(float)
+    >>> rule = certify_cascade(doubt, losses, tau=0.5, eta=0.1, delta=0.1, costs=[1, 10, 100])
+    >>> rule.certificate.n_models, rule.certificate.eta
+    (2, 0.1)
     """
 
     n_models: int
@@ -190,7 +271,19 @@ class CascadeCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class TunedExceedance(Certificate):
-    """A heuristic: `exceedance` among the accepted rows came closest to eta."""
+    """A heuristic: `exceedance` among the accepted rows came closest to eta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import tune_threshold
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> found = tune_threshold(score, losses, tau=0.5, eta=0.1).certificate
+    >>> round(found.exceedance, 2)
+    0.1
+    """
 
     n_rows: int | None = None
     tau: float

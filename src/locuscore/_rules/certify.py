@@ -127,6 +127,18 @@ def certify_threshold_holm(
 
     Needs no start and no order, and pays for it: each of m thresholds is first held against
     ``delta / m``. The grid must be fixed without the certifying rows; 20 or fewer points are best.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_threshold_holm
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> grid = np.linspace(0.1, 0.9, 9)
+    >>> rule = certify_threshold_holm(score, losses, tau=0.5, eta=0.1, delta=0.1, grid=grid)
+    >>> round(rule.threshold, 1)
+    0.5
     """
     s, bad, claim = claim_on(score, losses, tau, eta, delta)
     candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))
@@ -158,6 +170,16 @@ def certify_threshold_paper(
     of accepted rows, ``slack_accepted = sqrt(log(4 / delta) / (2 N))`` and ``slack_joint = 2
     sqrt(log(2 (N + 1)) / N) + slack_accepted``. For fidelity: at ``eta = delta = 0.1`` it needs
     5,795 rows even if all are accepted and none is bad, where the exact test needs 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_threshold_paper
+    >>> rng = np.random.default_rng(0)
+    >>> score, losses = rng.uniform(size=1000), np.zeros(1000)
+    >>> rule = certify_threshold_paper(score, losses, tau=0.5, eta=0.1, delta=0.1, grid=[0.5, 1.0])
+    >>> rule.accepts_nothing  # none of 1,000 rows is bad, and the bound still needs more
+    True
     """
     s, bad, claim = claim_on(score, losses, tau, eta, delta)
     candidates = CandidateThresholds.on_grid(s, bad, check_grid(grid))

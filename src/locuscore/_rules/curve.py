@@ -53,6 +53,17 @@ class OperatingCurve:
 
     hold, at every threshold in the table and at every number between two of them (which then takes
     the entry below it). So a threshold may be chosen after looking, in any way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import operating_curve
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> curve = operating_curve(score, losses, tau=0.5, delta=0.1)
+    >>> bool((curve.low <= curve.exceedance).all() and (curve.exceedance <= curve.high).all())
+    True
     """
 
     threshold: FloatArray

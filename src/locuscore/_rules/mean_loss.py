@@ -68,6 +68,13 @@ def mean_loss_bound(losses: ArrayLike, delta: float, low: float, high: float) ->
     above the normal approximation, as is every bound that holds for all distributions: n losses
     without a large one cannot rule out that a share of about ``log(1 / delta) / n`` lies at the
     top.
+
+    Examples
+    --------
+    >>> from locuscore import mean_loss_bound
+    >>> bound = mean_loss_bound([0.1, 0.2, 0.0, 0.1] * 50, delta=0.05, low=0, high=1)
+    >>> 0.1 < bound < 0.2
+    True
     """
     x, delta = _standardise(losses, low, high), check_between(delta, "delta")
     return float(low + upper_bound(x, delta) * (high - low))
@@ -109,6 +116,17 @@ def certify_mean_loss(
         Which score this is; by default one of your own.
     n_thresholds
         At most 50.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import certify_mean_loss
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=200)
+    >>> losses = score * rng.uniform(size=200)
+    >>> rule = certify_mean_loss(score, losses, eta=0.4, delta=0.1, support=(0, 1))
+    >>> bool(losses[rule.accepts(score)].mean() < 0.4)
+    True
     """
     s, z = check_scores(score=score, losses=losses)
     low, high = _support(support)

@@ -24,6 +24,13 @@ class RowPlan:
     The goal is met with `rows` rows and with every larger number up to `checked_up_to`. A smaller
     number may meet it too: since counts are whole numbers, one more row can make it worse. So this
     is the number from which on the goal is met, not the first that meets it.
+
+    Examples
+    --------
+    >>> from locuscore import rows_for_bound
+    >>> plan = rows_for_bound(alpha=0.05)
+    >>> plan.rows
+    19
     """
 
     rows: int

@@ -26,6 +26,15 @@ class ExceedanceInterval:
 
     ``[low, high]`` (Clopper-Pearson) contains ``P(Z > tau | accepted)`` with probability at least
     1 - delta. Without accepted rows `estimate` is NaN and the interval is [0, 1].
+
+    Examples
+    --------
+    >>> from locuscore import exceedance_interval
+    >>> found = exceedance_interval([1.0, 2.0, 9.0, 1.0], [True, True, True, False], tau=5)
+    >>> found.n_accepted, found.n_bad
+    (3, 1)
+    >>> found.low < found.estimate < found.high
+    True
     """
 
     n_accepted: int
@@ -57,6 +66,15 @@ class Routing:
     `threshold` is the largest accepted score (one number per row where costs are); a row is
     accepted when its score is at most that. `expected_exceedance` and `expected_cost` (the whole
     batch) are the model's own expectations, `exceedance` comes from labelled rows.
+
+    Examples
+    --------
+    >>> from locuscore import route
+    >>> routing = route([0.3, 0.1, 0.9, 0.2], review_budget=0.25)
+    >>> routing.accepted
+    array([ True,  True, False,  True])
+    >>> routing.threshold
+    0.3
     """
 
     accepted: np.ndarray
@@ -91,6 +109,15 @@ def exceedance_interval(
     For independent rows and a rule that was fixed without their losses the number of bad rows
     among the accepted is binomial; the interval is Clopper and Pearson's. One rule, one interval:
     for a choice among many rules see `operating_curve`.
+
+    Examples
+    --------
+    >>> from locuscore import exceedance_interval
+    >>> found = exceedance_interval([0.0] * 95 + [9.0] * 5, [True] * 100, tau=5)
+    >>> found.estimate
+    0.05
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.016, 0.113)
     """
     z, taken = check_same_length(losses=losses, accepted=accepted)
     z = check_losses(z, len(z), "losses")
@@ -176,6 +203,15 @@ def route_by_cost(
     probability_cal, losses_cal, tau, delta
         Labelled rows for an exact interval, as in `route`; with costs per row, decide on the
         labelled rows by their own costs and use `exceedance_interval`.
+
+    Examples
+    --------
+    >>> from locuscore import route_by_cost
+    >>> routing = route_by_cost([0.01, 0.2, 0.6], review_cost=1, exceedance_cost=10)
+    >>> routing.accepted
+    array([ True, False, False])
+    >>> round(routing.expected_cost, 2)  # one row accepted, two reviewed
+    2.1
     """
     (p,) = check_same_length(probability=probability)
     if np.any((p < 0) | (p > 1)):

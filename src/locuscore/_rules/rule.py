@@ -57,6 +57,15 @@ class FlagRule:
     too. `table` has one entry per threshold that was tried. `unit` is that of the losses, such as
     dollars, or empty; the card shows it. `valid_until` is the last day on which the rule is to be
     used, as in 2027-06-30, or empty; `locuscore.watch` asks for a new one afterwards.
+
+    Examples
+    --------
+    >>> from locuscore import tau_rule
+    >>> rule = tau_rule(tau=500, alpha=0.1)
+    >>> rule.standing
+    'theorem'
+    >>> rule.accepts([120.0, 900.0], rule.score)
+    array([ True, False])
     """
 
     score: Score
@@ -244,6 +253,13 @@ def tau_rule(
     also shows the rank k and the distribution of the realised coverage; `Locus.tau_rule` passes it.
     Where the bound is calibrated otherwise, `promise` is what holds for it, and so for the rule: an
     accepted row with a loss above tau has a loss above its bound.
+
+    Examples
+    --------
+    >>> from locuscore import tau_rule
+    >>> rule = tau_rule(tau=500, alpha=0.1)
+    >>> rule.threshold, rule.standing
+    (500.0, 'theorem')
     """
     score, tau = Score.bound(alpha), one_tau(tau)
     share = one_alpha(alpha)

@@ -39,6 +39,17 @@ def tune_threshold(
     equally close thresholds it takes the one that accepts most rows, and of those the smallest.
     Without a grid every threshold that makes a difference is tried: each distinct finite score, and
     -inf, which accepts nothing and has ``q = 0``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import tune_threshold
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> rule = tune_threshold(score, losses, tau=0.5, eta=0.1)
+    >>> rule.standing, round(rule.evidence["exceedance"], 2)
+    ('heuristic', 0.1)
     """
     s, bad = checked_rows(score, losses, tau)
     target = check_between(eta, "eta")
@@ -95,6 +106,17 @@ def tune_alpha(
     difference is tried by thresholding `exceedance`, and no bound is computed again. The rule
     thresholds `Score.exceedance(tau)` at the chosen alpha. Ties are resolved as in
     `tune_threshold`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import tune_alpha
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.uniform(size=2000)
+    >>> losses = rng.uniform(size=2000) < 0.02 + 0.6 * score**2
+    >>> rule = tune_alpha(score, losses, tau=0.5, eta=0.1)
+    >>> rule.standing, round(rule.evidence["exceedance"], 2)
+    ('heuristic', 0.1)
     """
     of = Score.exceedance(tau)
     values = as_floats(exceedance, "exceedance")
@@ -109,6 +131,13 @@ def match_acceptance(score: ArrayLike, rate: float, *, of: Score = UNNAMED) -> F
     The ``ceil(rate * n)``-th smallest score, as in the paper's tables at matched acceptance. Ties
     can make it accept more rows (`Score.tail` has fewer ties than `Score.exceedance`, and the same
     order); infinite scores, which are never accepted, can make it accept fewer.
+
+    Examples
+    --------
+    >>> from locuscore import match_acceptance
+    >>> rule = match_acceptance([0.3, 0.1, 0.9, 0.2], rate=0.75)
+    >>> rule.threshold
+    0.3
     """
     (s,) = check_scores(score=score)
     wanted = check_share(rate, "rate")

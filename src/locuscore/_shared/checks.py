@@ -20,7 +20,22 @@ SMALLEST_LOSS, LARGEST_LOSS = 1e-150, 1e151
 
 
 class LocusWarning(UserWarning):
-    """Statistical trouble the user should know of; the result is still valid."""
+    """Statistical trouble the user should know of; the result is still valid.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from locuscore import Locus, LocusWarning
+    >>> X = np.arange(24.0).reshape(12, 2)
+    >>> locus = Locus(lambda X: X[:, 0], random_state=0).fit(X, X[:, 1])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     bound = locus.loss_bound(X, alpha=0.01)
+    ...
+    >>> [issubclass(w.category, LocusWarning) for w in caught], bool(np.isinf(bound).all())
+    ([True], True)
+    """
 
 
 class BadRowsError(ValueError):

@@ -15,6 +15,19 @@ class Marginal(Choice):
 
     If `fit` is given clusters, whole clusters are exchangeable instead, and the promise is for a
     random row of a random new cluster (`ClusterCalibration`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.calibration import Marginal
+    >>> from locuscore.engines import Scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), calibration=Marginal(), random_state=0)
+    >>> locus.fit(X, y).loss_bound(X, alpha=0.1).shape
+    (400,)
     """
 
     def check(self, X: Rows, clusters: IntArray | None, target: Rows | None) -> None:

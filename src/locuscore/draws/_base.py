@@ -22,6 +22,24 @@ class Draws(ABC):
     such a stack of one answers at several levels, and `floats_per_row`.
 
     Several levels are an array (m,), shared by all rows, or (n, m), each row its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import Draws
+    >>> class Exponential(Draws):
+    ...     def __init__(self, mean):
+    ...         self.mean = mean
+    ...     @property
+    ...     def shape(self):
+    ...         return self.mean.shape
+    ...     def sf(self, z):
+    ...         return np.exp(-np.maximum(z, 0) / self.mean)
+    ...     def isf(self, level):
+    ...         return -self.mean * np.log(level)
+    ...
+    >>> Exponential(np.array([[1.0, 2.0]])).average().shape
+    (1, 1)
     """
 
     @property
@@ -111,7 +129,17 @@ class _ReducedDraws(Draws):
 
 @dataclass(frozen=True)
 class AverageDraws(_ReducedDraws):
-    """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse."""
+    """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import AverageDraws, NormalDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> law = AverageDraws(draws)
+    >>> law.shape, law.sf(np.array([[1.0]])).round(3)
+    ((1, 1), array([[0.5]]))
+    """
 
     def sf(self, z: FloatArray) -> FloatArray:
         return self.draws.sf(z).mean(axis=1, keepdims=True)
@@ -134,6 +162,14 @@ class RankedDraws(_ReducedDraws):
     """The `rank`-th largest survival of each row of a stack of laws; `rank` is (n,).
 
     Its inverse is the rank-th largest inverse, so it is as simple as those of the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, RankedDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> RankedDraws(draws, np.array([1])).sf(np.array([[1.0]])).round(3)  # the largest
+    array([[0.841]])
     """
 
     rank: IntArray
@@ -168,7 +204,16 @@ def as_draws(draws: LossDraws) -> Draws:
 
 
 def average(draws: LossDraws) -> Draws:
-    """Return the mean of the draws' laws, a stack of one."""
+    """Return the mean of the draws' laws, a stack of one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, average
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> average(draws).sf(np.array([[1.0]])).round(3)
+    array([[0.5]])
+    """
     laws = as_draws(draws)
     # One draw is its own mean, and its inverse may be simpler than that of a mean.
     return laws if laws.shape[1] == 1 else laws.average()
@@ -178,6 +223,14 @@ def estimate(draws: LossDraws) -> Draws:
     """Return the mean of the draws' laws as an estimate: without mass kept on a tail for caution.
 
     The same as `average` for families that keep none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, estimate
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> estimate(draws).sf(np.array([[1.0]])).round(3)
+    array([[0.5]])
     """
     return as_draws(draws).estimate()
 
@@ -186,6 +239,14 @@ def envelope(draws: LossDraws, rank: IntArray) -> Draws:
     """Return each row's `rank`-th largest survival as a law of its own, a stack of one.
 
     The inverse of that law is the rank-th largest inverse, which is simple where inverses are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, envelope
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> envelope(draws, np.array([1])).sf(np.array([[1.0]])).round(3)  # the most cautious draw
+    array([[0.841]])
     """
     return as_draws(draws).envelope(rank)
 
@@ -194,11 +255,29 @@ def joint_isf(draws: LossDraws, level: FloatArray) -> FloatArray | None:
     """Return the inverses at m levels, (n, m), where the family finds them together, or None.
 
     `level` is (m,), shared by all rows, or (n, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, average, joint_isf
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> found = joint_isf(average(draws), np.array([0.5, 0.1]))
+    >>> found.round(3)
+    array([[1.   , 2.676]])
     """
     laws = as_draws(draws)
     return laws.joint_isf(level) if laws.inverts_jointly and laws.shape[1] == 1 else None
 
 
 def floats_per_row(draws: LossDraws) -> int:
-    """Count the numbers that describe the laws of a single row."""
+    """Count the numbers that describe the laws of a single row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, floats_per_row
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> floats_per_row(draws)
+    6
+    """
     return as_draws(draws).floats_per_row

@@ -15,7 +15,17 @@ Function = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class TransformedDraws(Draws):
-    """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``."""
+    """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, TransformedDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> positive = TransformedDraws(draws, np.log, np.exp)  # log-normal laws
+    >>> positive.isf(np.array([[0.5]])).round(3)
+    array([[1.   , 2.718, 7.389]])
+    """
 
     draws: LossDraws
     forward: Function
@@ -74,7 +84,16 @@ class TransformedDraws(Draws):
 
 @dataclass(frozen=True)
 class StackedDraws(Draws):
-    """Several stacks over the same rows, side by side."""
+    """Several stacks over the same rows, side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, StackedDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> StackedDraws([draws, draws]).shape
+    (1, 6)
+    """
 
     parts: Sequence[LossDraws]
 
@@ -105,6 +124,15 @@ class WeightedDraws(Draws):
     `weights` are positive and sum to 1, one per part. There are as many draws as in the largest
     part; a smaller one starts over, so draw s is paired with its draw ``s mod (its number)``. The
     mean is the weighted mean of the parts' own means, in which every draw counts once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws, WeightedDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> wide = NormalDraws(np.zeros((1, 3)), np.full((1, 3), 5.0))
+    >>> WeightedDraws([draws, wide], np.array([0.9, 0.1])).sf(np.array([[3.0]])).round(3)
+    array([[0.029, 0.048, 0.17 ]])
     """
 
     parts: Sequence[LossDraws]

@@ -18,7 +18,16 @@ FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the process
 
 @dataclass(frozen=True)
 class NormalDraws(ArrayDraws):
-    """Normal laws: `location` and `scale`, each (n, S)."""
+    """Normal laws: `location` and `scale`, each (n, S).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import NormalDraws
+    >>> draws = NormalDraws(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))  # one row, three draws
+    >>> draws.sf(np.array([[1.0]])).round(3)
+    array([[0.159, 0.5  , 0.841]])
+    """
 
     location: FloatArray
     scale: FloatArray
@@ -52,6 +61,14 @@ class MixtureDraws(ArrayDraws):
     The K components of a law are `repeats` versions, one after the other, of ``K / repeats`` kinds.
     Merging the versions of each kind gives a cheap law near to this one, from which its inversion
     starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import MixtureDraws
+    >>> weight, location = np.array([[[0.5, 0.5]]]), np.array([[[0.0, 4.0]]])
+    >>> MixtureDraws(weight, location, np.ones((1, 1, 2))).sf(np.array([[2.0]])).round(3)
+    array([[0.5]])
     """
 
     weight: FloatArray
@@ -171,6 +188,15 @@ class EnvelopeDraws(RankedDraws):
     """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,).
 
     A mixture costs a search to invert, so that of one draw is searched for, not those of all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import EnvelopeDraws, MixtureDraws
+    >>> location = np.array([[[0.0, 1.0], [2.0, 3.0]]])  # one row, two draws, two components
+    >>> draws = MixtureDraws(np.full((1, 2, 2), 0.5), location, np.ones((1, 2, 2)))
+    >>> EnvelopeDraws(draws, np.array([1])).sf(np.array([[2.0]])).round(3)
+    array([[0.671]])
     """
 
     draws: MixtureDraws

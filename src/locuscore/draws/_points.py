@@ -142,6 +142,15 @@ class ShapeDraws(ArrayDraws):
 
     `scale` is (n, S) and positive, `shape_points` is (m,) and sorted. The last of the m + 1 equal
     shares of mass lies on a power tail beyond the largest point, with scale `tail_scale`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import ShapeDraws
+    >>> draws = ShapeDraws(np.array([[1.0], [10.0]]), np.array([0.5, 1.0, 2.0]), 1.0)
+    >>> draws.isf(np.array([[0.5]]))  # two rows: one shape, two scales
+    array([[ 2.],
+           [20.]])
     """
 
     scale: FloatArray
@@ -178,6 +187,15 @@ class GridDraws(ArrayDraws):
     `quantiles` is (n, S, m), ascending along the last axis, at the survival levels `levels` (m,),
     which fall from 1 to a positive last one. Equal quantiles are an atom. The tail has the row's
     own `scale` (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import GridDraws
+    >>> quantiles = np.array([[[0.0, 1.0, 4.0]]])
+    >>> draws = GridDraws(quantiles, np.array([1.0, 0.5, 0.1]), np.ones(1))
+    >>> draws.sf(np.array([[1.0]])), draws.isf(np.array([[0.3]]))
+    (array([[0.5]]), array([[2.5]]))
     """
 
     quantiles: FloatArray

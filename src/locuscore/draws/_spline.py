@@ -26,6 +26,15 @@ class SplineDraws(ArrayDraws):
     ``T = value + h (s t^2 + a t (1 - t)) / (s + (a + b - 2 s) t (1 - t))``,
 
     which increases, and whose inverse is a root of a quadratic equation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import SplineDraws
+    >>> places, values = np.array([[[0.0, 1.0]]]), np.array([[[-1.0, 1.0]]])
+    >>> draws = SplineDraws(places, values, np.full((1, 1, 2), 2.0))
+    >>> draws.sf(np.array([[0.5]])).round(3)
+    array([[0.5]])
     """
 
     places: FloatArray

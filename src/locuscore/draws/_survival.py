@@ -16,6 +16,15 @@ class SurvivalDraws(ArrayDraws):
     `survival` is (n, S, m), at the ascending `places` (m,); along the last axis it never rises, and
     it ends above zero. A place that occurs twice is an atom: its first survival is that just below
     it. Below the first place survival is 1. The tail has the row's own `scale` (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.draws import SurvivalDraws
+    >>> survival = np.array([[[1.0, 0.5, 0.1]]])
+    >>> draws = SurvivalDraws(survival, np.array([0.0, 1.0, 4.0]), np.ones(1))
+    >>> draws.sf(np.array([[2.5]])).round(3)
+    array([[0.3]])
     """
 
     survival: FloatArray

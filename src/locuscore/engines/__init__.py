@@ -128,7 +128,14 @@ def __dir__() -> list[str]:
 
 
 def default_engine() -> "LossEngine":
-    """Return the engine `Locus` uses when none is given; docs/choosing.md shows the evidence."""
+    """Return the engine `Locus` uses when none is given; docs/choosing.md shows the evidence.
+
+    Examples
+    --------
+    >>> from locuscore.engines import default_engine
+    >>> default_engine()
+    Forest()
+    """
     from locuscore.engines._forest import Forest  # noqa: PLC0415 - loaded when first used
 
     return Forest()

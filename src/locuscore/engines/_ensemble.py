@@ -52,6 +52,17 @@ class Ensemble(BaseEstimator):
         The fitted members, those of weight zero included.
     weights_
         Their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import Ensemble, Gaussian, Scale
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = Ensemble([Scale(), Gaussian()], random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 1)
     """
 
     ARCHIVE = Kept("Ensemble", fields=("engines_", "weights_"))

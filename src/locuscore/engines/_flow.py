@@ -49,6 +49,17 @@ class Flow(BaseEstimator):
         Of the training, as torch names it. Prediction is done by numpy in double precision.
     random_state
         Seed of the held-out rows, the initial weights and the training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import Flow
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = Flow(n_draws=2, max_epochs=2, random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 2)
     """
 
     ARCHIVE = Kept(

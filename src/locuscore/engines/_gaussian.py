@@ -29,6 +29,17 @@ class Gaussian(BaseEstimator):
         Regressors; None for boosted trees, which take missing values.
     random_state
         Seed of both and of the folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = Gaussian(random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 1)
     """
 
     ARCHIVE = Kept("Gaussian", fields=("location_", "scale_"))

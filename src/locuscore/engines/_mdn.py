@@ -47,6 +47,17 @@ class MDN(BaseEstimator):
         Of the training, as torch names it. Prediction is done by numpy in double precision.
     random_state
         Seed of the held-out rows, the initial weights, the training and the masks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import MDN
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = MDN(n_draws=5, max_epochs=2, random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 5)
     """
 
     ARCHIVE = Kept(

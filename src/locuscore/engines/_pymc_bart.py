@@ -43,6 +43,12 @@ class PyMCBART(BaseEstimator):
         Chains run at a time.
     random_state
         Seed of the sampler.
+
+    Examples
+    --------
+    ::
+
+        Locus(g, engine=PyMCBART(n_draws=200), random_state=0).fit(X_cal, y_cal)
     """
 
     n_draws: int = 200

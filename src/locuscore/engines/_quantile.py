@@ -30,6 +30,17 @@ class QuantileGrid(BaseEstimator):
         Regressor with a parameter ``quantile``; None for boosted trees, which take missing values.
     random_state
         Seed of the models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import QuantileGrid
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = QuantileGrid((0.5, 0.9), random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 1)
     """
 
     ARCHIVE = Kept(

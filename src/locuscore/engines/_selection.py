@@ -34,6 +34,17 @@ class EngineSelection:
 
     A record holds `name`, `crps` and `pinball` with their standard errors `crps_se` and
     `pinball_se`, `seconds`, and `error`: why the candidate was left out, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import Gaussian, Scale, select_engine
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> found = select_engine([Scale(), Gaussian()], S, z, cv=2, random_state=0)
+    >>> sorted(record["name"] for record in found.table)
+    ['Gaussian()', 'Scale()']
     """
 
     table: tuple[dict[str, Any], ...]
@@ -156,6 +167,17 @@ class Auto(BaseEstimator):
         The comparison; print it for a table.
     engine_
         The fitted winner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import Auto, Gaussian, Scale
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = Auto([Scale(), Gaussian()], cv=2, random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 1)
     """
 
     ARCHIVE = Kept("Auto", fields=("engine_",))

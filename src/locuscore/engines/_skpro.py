@@ -40,6 +40,19 @@ class FromSkpro(BaseEstimator):
         ``dist="LogNormal"``, refuse losses that are zero.
     random_state
         Seed of every part of the regressor that has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skpro.regression.residual import ResidualDouble
+    >>> from locuscore.engines import FromSkpro
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = FromSkpro(ResidualDouble(LinearRegression())).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 1)
     """
 
     regressor: Any

@@ -48,6 +48,17 @@ class VariationalGP(BaseEstimator):
         Of the training, as torch names it. Prediction is done by numpy.
     random_state
         Seed of the inducing points and of the batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.engines import VariationalGP
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.uniform(size=(200, 2))
+    >>> z = S[:, 0] * rng.exponential(size=200)
+    >>> engine = VariationalGP(n_draws=5, n_points=8, n_steps=2, random_state=0).fit(S, z)
+    >>> engine.predict_draws(S[:3]).shape
+    (3, 5)
     """
 
     ARCHIVE = Kept(

@@ -21,7 +21,15 @@ from locuscore._shared.share_interval import share_interval
 
 @dataclass(frozen=True)
 class LocalCoverage:
-    """Coverage per group, one entry each; ``[low, high]`` is an exact interval for it."""
+    """Coverage per group, one entry each; ``[low, high]`` is an exact interval for it.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import local_coverage
+    >>> found = local_coverage([1.0, 2.0, 3.0, 9.0], [5.0] * 4, ["a", "a", "b", "b"])
+    >>> found.group, found.coverage
+    (array(['a', 'b'], dtype='<U1'), array([1. , 0.5]))
+    """
 
     group: np.ndarray
     n_rows: IntArray
@@ -31,7 +39,14 @@ class LocalCoverage:
 
 
 def coverage(losses: ArrayLike, bound: ArrayLike) -> float:
-    """Share of rows with ``loss <= bound``."""
+    """Share of rows with ``loss <= bound``.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import coverage
+    >>> coverage([1.0, 2.0, 9.0, 4.0], [5.0, 5.0, 5.0, 5.0])
+    0.75
+    """
     z, u = losses_and(losses, bound=bound)
     return float(np.mean(z <= u))
 
@@ -63,6 +78,13 @@ def local_coverage(
     `groups` holds one label per row. With `n_bins` it holds one score per row, and these are cut
     into at most that many bins of about equal size. Equal scores share a bin, and a bin is named
     after its largest score. Each interval is for one group, not for all groups together.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import local_coverage
+    >>> found = local_coverage([1.0, 2.0, 3.0, 9.0], [5.0] * 4, ["a", "a", "b", "b"])
+    >>> dict(zip(found.group.tolist(), found.coverage.tolist(), strict=True))
+    {'a': 1.0, 'b': 0.5}
     """
     check_same_order(losses=losses, groups=groups)
     z, u = losses_and(losses, bound=bound)

@@ -20,7 +20,23 @@ Policy = Callable[[Rows, FloatArray, Rows], ArrayLike]
 
 
 def same_bounds(locus: Any, alpha: float = 0.1) -> Policy:
-    """For `rolling_origin`: the bounds of a fitted `Locus`, never brought up to date."""
+    """For `rolling_origin`: the bounds of a fitted `Locus`, never brought up to date.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.metrics import rolling_origin, same_bounds
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X[:200], y[:200])
+    >>> z, days = locus.losses(X[200:], y[200:]), np.arange(200) // 50
+    >>> run = rolling_origin(same_bounds(locus), X[200:], z, batches=days)
+    >>> [period.n_rows for period in run]
+    [50, 50, 50, 50]
+    """
     return lambda X_past, losses_past, X: locus.loss_bound(X, alpha)
 
 
@@ -31,6 +47,21 @@ def recalibrated_bounds(
 
     `half_life` is that of `Locus.recalibrate`. Until so many labels are known, the bounds are those
     of the `Locus` itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.metrics import recalibrated_bounds, rolling_origin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X[:200], y[:200])
+    >>> z, days = locus.losses(X[200:], y[200:]), np.arange(200) // 50
+    >>> run = rolling_origin(recalibrated_bounds(locus, window=100), X[200:], z, batches=days)
+    >>> [period.n_rows for period in run]
+    [50, 50, 50, 50]
     """
     n = check_count(window, "window")
     fading = {} if half_life is None else {"half_life": half_life, "alpha": alpha}
@@ -46,7 +77,23 @@ def recalibrated_bounds(
 
 
 def adapted_bounds(locus: Any, alpha: float = 0.1, **settings: Any) -> Policy:
-    """For `rolling_origin`: a stream of `Locus.adapt`, made with the settings of that."""
+    """For `rolling_origin`: a stream of `Locus.adapt`, made with the settings of that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.metrics import adapted_bounds, rolling_origin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X[:200], y[:200])
+    >>> z, days = locus.losses(X[200:], y[200:]), np.arange(200) // 50
+    >>> run = rolling_origin(adapted_bounds(locus, alpha=0.1), X[200:], z, batches=days)
+    >>> [period.n_rows for period in run]
+    [50, 50, 50, 50]
+    """
     stream = locus.adapt(alpha, **settings)
     waiting: list[tuple[int, int, int]] = []  # ticket and rows of each batch
 

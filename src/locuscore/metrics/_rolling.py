@@ -19,6 +19,21 @@ class PeriodScores:
     """How bounds did in one period: `mean_bound` and `pinball` are those of finite bounds.
 
     `infinite` is the share of the others; means of no bound are NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import Locus
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.metrics import rolling_origin, same_bounds
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> locus = Locus(lambda X: X[:, 0], engine=Scale(), random_state=0).fit(X[:200], y[:200])
+    >>> z, days = locus.losses(X[200:], y[200:]), np.arange(200) // 50
+    >>> period, *_ = rolling_origin(same_bounds(locus), X[200:], z, batches=days)
+    >>> period.n_rows, period.infinite
+    (50, 0.0)
     """
 
     period: Any

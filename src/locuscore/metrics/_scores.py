@@ -13,7 +13,15 @@ from locuscore._shared.metric_arrays import check_flags, losses_and
 
 @dataclass(frozen=True)
 class ExceedanceRates:
-    """How often the loss exceeds tau: among all rows, with acceptance, and given acceptance."""
+    """How often the loss exceeds tau: among all rows, with acceptance, and given acceptance.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import exceedance_rates
+    >>> rates = exceedance_rates([1.0, 9.0, 1.0, 9.0], [True, True, True, False], tau=5)
+    >>> rates.marginal, rates.joint, round(rates.conditional, 2)
+    (0.5, 0.25, 0.33)
+    """
 
     marginal: float
     joint: float
@@ -22,7 +30,15 @@ class ExceedanceRates:
 
 @dataclass(frozen=True)
 class ExceedanceCurve:
-    """Acceptance, and exceedance among the accepted, at ascending thresholds."""
+    """Acceptance, and exceedance among the accepted, at ascending thresholds.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import exceedance_curve
+    >>> curve = exceedance_curve([0.1, 0.2, 0.3], [1.0, 9.0, 9.0], tau=5)
+    >>> curve.acceptance.round(2), curve.exceedance.round(2)
+    (array([0.33, 0.67, 1.  ]), array([0.  , 0.5 , 0.67]))
+    """
 
     threshold: FloatArray
     acceptance: FloatArray
@@ -30,7 +46,14 @@ class ExceedanceCurve:
 
 
 def acceptance_rate(score: ArrayLike, threshold: float) -> float:
-    """Share of rows with ``score <= threshold``; an infinite score is never accepted."""
+    """Share of rows with ``score <= threshold``; an infinite score is never accepted.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import acceptance_rate
+    >>> acceptance_rate([0.1, 0.4, float("inf"), 0.2], threshold=0.3)
+    0.5
+    """
     (s,) = check_scores(score=score)
     cut = check_numbers(threshold, "threshold")
     if cut.ndim or np.isnan(cut):
@@ -57,6 +80,12 @@ def exceedance_curve(score: ArrayLike, losses: ArrayLike, tau: float) -> Exceeda
     The thresholds are the distinct scores, ascending; rows with equal scores enter together. Rows
     with a score of inf are never accepted, so the curve ends at the share of the other rows, and is
     empty if there are no others.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import exceedance_curve
+    >>> exceedance_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 9.0, 9.0], tau=5).exceedance.round(2)
+    array([0.  , 0.  , 0.33, 0.5 ])
     """
     threshold, accepted, exceeding = _counts_by_score(score, losses, tau)
     usable = threshold < np.inf
@@ -71,6 +100,15 @@ def exceedance_area(score: ArrayLike, losses: ArrayLike, tau: float) -> float:
     the step curve. For rows with equal scores, the exact expectation over a random order is
     returned; a score of inf comes last. A constant score gives the marginal rate. The smallest
     possible value belongs to a score that puts all exceedances last.
+
+    Examples
+    --------
+    >>> from locuscore.metrics import exceedance_area
+    >>> losses = [1.0, 1.0, 9.0, 9.0]
+    >>> good = exceedance_area([0.1, 0.2, 0.3, 0.4], losses, tau=5)
+    >>> bad = exceedance_area([0.4, 0.3, 0.2, 0.1], losses, tau=5)
+    >>> round(good, 3), round(bad, 3)
+    (0.208, 0.792)
     """
     _, accepted, exceeding = _counts_by_score(score, losses, tau)
     k = np.arange(1, accepted[-1] + 1)

@@ -31,7 +31,16 @@ PILOT_ROWS = 2_000
 
 
 class Batch(NamedTuple):
-    """Labelled rows of a stream: true values y or losses; groups, clusters and weights if any."""
+    """Labelled rows of a stream: true values y or losses; groups, clusters and weights if any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore.report import Batch
+    >>> batch = Batch(np.zeros((2, 3)), y=[1.0, 2.0], groups=["north", "south"])
+    >>> len(batch.y)
+    2
+    """
 
     X: Any
     y: ArrayLike | None = None
@@ -43,7 +52,29 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A summary of a scorer on labelled rows, which can be written as a page or as JSON."""
+    """A summary of a scorer on labelled rows, which can be written as a page or as JSON.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.report import report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:300], y[100:300])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> found = report(scorer, X[300:], y[300:])
+    >>> path = Path(mkdtemp(), "report.html")
+    >>> found.write(path)
+    >>> path.exists()
+    True
+    """
 
     summary: dict[str, Any]
 
@@ -196,6 +227,23 @@ def report_batches(
     clusters does memory grow, by 14 bytes per row. `pilot` are a
     few thousand rows like all of them: the grid of tolerances goes through their losses. Without
     it the first batches with 2,000 rows or more serve, so a stream should not be sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.report import report_batches
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:300], y[100:300])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> batches = [(X[300:350], y[300:350]), (X[350:], y[350:])]
+    >>> report_batches(scorer, batches).summary["n_rows"]
+    100
     """
     if not isinstance(scorer, Scorer):
         raise TypeError(

@@ -53,6 +53,23 @@ def create_app(
     load
         How to read the archive, for instance ``functools.partial(Scorer.load, predictor=g)``. With
         an archive key in the settings it is called as ``load(path, key=archive_key)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.service import Settings, create_app
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> app = create_app(scorer, Settings(max_rows=1000))
+    >>> sorted(route.path for route in app.routes)[:3]
+    ['/docs', '/healthz', '/livez']
     """
     settings = settings or Settings()
     metrics = Metrics()

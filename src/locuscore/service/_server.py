@@ -63,6 +63,12 @@ def serve(
         Where the log is appended; by default it goes to stderr.
     tls
         Files of a certificate, with its chain, and of its key, both PEM; then HTTPS is spoken.
+
+    Examples
+    --------
+    ::
+
+        serve("prices.locus", port=8000, settings=Settings(api_key=key))
     """
     settings = settings or Settings()
     if settings.api_key is None and settings.keys is None and not is_loopback(host):

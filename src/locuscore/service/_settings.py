@@ -36,6 +36,14 @@ class LedgerSettings:
     audit, audit_flagged, age, delta
         As for `locuscore.watch.WatchSettings`; None for what the ledger has for this scorer, or
         else the default.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> from locuscore.service import LedgerSettings, Settings
+    >>> ledger = LedgerSettings("decisions.db", audit=0.1, age=timedelta(days=14))
+    >>> Settings(ledger=ledger).ledger.audit
+    0.1
     """
 
     store: str | Path = field(repr=False)  # it may have a password
@@ -121,6 +129,13 @@ class Settings:
         there, and read the answers.
     ledger
         If given, decisions are kept there, see `LedgerSettings`.
+
+    Examples
+    --------
+    >>> from locuscore.service import Settings
+    >>> settings = Settings(api_key="a long secret of the client", max_rows=1000)
+    >>> settings.max_rows, settings.timeout_seconds
+    (1000, 30.0)
     """
 
     api_key: str | None = field(default=None, repr=False)

@@ -16,7 +16,15 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, eq=False)
 class HiddenLayer:
-    """A function of X: the activations of one layer, see `hidden_layer`."""
+    """A function of X: the activations of one layer, see `hidden_layer`.
+
+    Examples
+    --------
+    ::
+
+        embedding = hidden_layer(predictor, "body.2")  # a HiddenLayer
+        Locus(predictor, signals=["all", embedding]).fit(X_cal, y_cal)
+    """
 
     predictor: TorchPredictor
     name: str

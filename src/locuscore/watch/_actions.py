@@ -17,7 +17,28 @@ TWICE = 2.0  # a rate so many times the promised one should be noticed
 
 @dataclass(frozen=True)
 class Action:
-    """What to do next, and of how many rows the labels would tell, where that is the point."""
+    """What to do next, and of how many rows the labels would tell, where that is the point.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.watch import Watch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> watch = Watch(Path(mkdtemp(), "decisions.db"), scorer, age=timedelta(0))
+    >>> watch.status().action.kind  # there is no decision yet
+    'label'
+    """
 
     kind: ActionKind
     sentence: str

@@ -39,6 +39,23 @@ class Claim:
     may make. `urn` has misses and hits (see `UrnAlarm`), `counts` the rows of D2 between the bounds
     at `alphas`, and `delta` is the error of the certificate itself. `why_not` says why the claim is
     not tested, if it is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.watch import claims_of
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> first, *_ = claims_of(scorer)
+    >>> first.kind, first.promised, first.among
+    ('coverage', 0.1, 'all')
     """
 
     name: str
@@ -129,6 +146,22 @@ def claims_of(scorer: Scorer) -> list[Claim]:
 
     Kinds of claims share the error evenly, coverage at each alpha being one, and so do the groups
     of one kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.watch import claims_of
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> [claim.kind for claim in claims_of(scorer)]
+    ['coverage', 'joint', 'exchangeable']
     """
     calibration = scorer.locus.calibration_
     families = [_coverage(calibration, alpha) for alpha in scorer.alphas]

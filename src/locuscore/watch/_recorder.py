@@ -49,6 +49,26 @@ class Recorder:
         How often decisions are handed on.
     settings
         As for `Watch`; those left out are as the ledger has them for this scorer.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.watch import Recorder
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> folder = Path(mkdtemp())
+    >>> recorder = Recorder(folder / "decisions.db", scorer, folder / "spool")
+    >>> recorder.close()
     """
 
     def __init__(

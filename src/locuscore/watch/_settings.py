@@ -28,6 +28,14 @@ class WatchSettings:
         Chance of ever raising an alarm while all promises are kept, for all claims together.
     run_length
         Rows that pass on average, at least, before a detector calls although all is well.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> from locuscore.watch import WatchSettings
+    >>> settings = WatchSettings(audit=0.1, age=timedelta(days=14))
+    >>> settings.delta, settings.audit_flagged
+    (0.05, None)
     """
 
     audit: float = 1.0

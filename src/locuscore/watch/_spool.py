@@ -33,7 +33,17 @@ Send = Callable[[list[dict[str, Any]]], object]
 
 
 class SpoolError(OSError):
-    """The spool cannot take a record; nothing of it was kept."""
+    """The spool cannot take a record; nothing of it was kept.
+
+    Examples
+    --------
+    ::
+
+        try:
+            recorder.keep(digest, rows, scored, ids)
+        except SpoolError:  # full, or its disk is: nothing was kept
+            ...
+    """
 
 
 class SpoolInUseError(SpoolError):

@@ -23,7 +23,30 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a deployment; ``print(status)`` for people, `to_dict` for programs."""
+    """What is known of a deployment; ``print(status)`` for people, `to_dict` for programs.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from locuscore import Locus, Scorer
+    >>> from locuscore.engines import Scale
+    >>> from locuscore.watch import Watch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 2))
+    >>> y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    >>> g = LinearRegression().fit(X[:100], y[:100])
+    >>> locus = Locus(g, engine=Scale(), random_state=0).fit(X[100:], y[100:])
+    >>> scorer = Scorer(locus, locus.tau_rule(tau=1.0, alpha=0.1))
+    >>> watch = Watch(Path(mkdtemp(), "decisions.db"), scorer, age=timedelta(0))
+    >>> _ = watch.label(watch.score(X)["id"], y)
+    >>> status = watch.status()
+    >>> status.alarm, status.level
+    (False, 'ok')
+    """
 
     level: Level
     sentence: str

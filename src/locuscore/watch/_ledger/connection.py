@@ -37,11 +37,31 @@ LIKE_A_URL = re.compile(r"postgres\w*(\+\w+)?:|.*\bpassword=", re.IGNORECASE)
 
 
 class LedgerError(RuntimeError):
-    """The ledger cannot do what it was asked for."""
+    """The ledger cannot do what it was asked for.
+
+    Examples
+    --------
+    ::
+
+        try:
+            watch.label(ids, y)
+        except LedgerError as error:  # its text says what was wrong
+            ...
+    """
 
 
 class LedgerDownError(LedgerError):
-    """The database cannot be reached or cannot write at present; later it may."""
+    """The database cannot be reached or cannot write at present; later it may.
+
+    Examples
+    --------
+    ::
+
+        try:
+            watch.label(ids, y)
+        except LedgerDownError:  # keep the labels, and hand them in later
+            ...
+    """
 
 
 class LedgerRefusedError(LedgerError, ValueError):
