@@ -355,9 +355,9 @@ def test_a_missing_skops_is_one_sentence(path, monkeypatch):
     scorer = small_scorer()
     scorer.save(path)
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    for call in (lambda: scorer.save(path), lambda: Scorer.load(path)):
-        with raises(ModuleNotFoundError, "pip install 'locuscore[archive]'"):
-            call()
+    with raises(ModuleNotFoundError, "pip install 'locuscore[archive]'"):
+        scorer.save(path)
+    assert Scorer.load(path).column_names == scorer.column_names
 
 
 # Versions

@@ -15,7 +15,9 @@ import math
 import os
 import re
 import stat
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -34,6 +36,8 @@ SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 # An empty array has no bytes to compare its header with, but arrays made from it may be large.
 LARGEST_ITEM = 2**16  # bytes of one of its values
 LARGEST_EMPTY = 2**20  # product of its lengths other than zero
+LARGEST_HEADER = 2**14  # bytes; numpy reads no description of an array above 10,000
+LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member: signature, lengths of name and extra
 OLDEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same scorer gives the same headers on any day
 
 Result = TypeVar("Result")
@@ -133,10 +137,18 @@ def array_bytes(values: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def read_array(data: bytes) -> np.ndarray:
+def read_array(data: bytes | memoryview) -> np.ndarray:
     """Return the array; its header must describe exactly the bytes that follow."""
-    array_header(data)
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return view_array(data).copy(order="K")
+
+
+def view_array(data: bytes | memoryview) -> np.ndarray:
+    """Return the array in the memory of the bytes; it cannot be changed."""
+    shape, dtype, is_fortran, start = _header(data)
+    if not math.prod(shape, start=dtype.itemsize):
+        return np.empty(shape, dtype)
+    found = np.frombuffer(data, dtype, offset=start)
+    return found.reshape(shape, order="F" if is_fortran else "C")
 
 
 def read_json(data: bytes, name: str) -> dict[str, Any]:
@@ -150,12 +162,17 @@ def read_json(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def array_header(data: bytes | memoryview) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return shape and type of an array, if it has plain values and exactly the bytes it claims.
 
     numpy allocates what a header says before it looks at the data.
     """
-    file = io.BytesIO(data)
+    return _header(data)[:2]
+
+
+def _header(data: bytes | memoryview) -> tuple[tuple[int, ...], np.dtype[Any], bool, int]:
+    """Return shape, type, whether columns come first, and where the values start."""
+    file = io.BytesIO(data[:LARGEST_HEADER])
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
@@ -168,7 +185,7 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if read is None:
         raise ArchiveError(f"an array in it has the unknown format {version}.")
     try:
-        shape, _, dtype = read(file)
+        shape, is_fortran, dtype = read(file)
     except ValueError:
         raise ArchiveError("an array in it has an unreadable header.") from None
     if dtype.hasobject:
@@ -180,7 +197,7 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     others = math.prod(int(length) for length in shape if length)
     if size == 0 and (dtype.itemsize > LARGEST_ITEM or others > LARGEST_EMPTY):
         raise ArchiveError("an array in it is empty, but very large in all but one way.")
-    return shape, dtype
+    return shape, dtype, is_fortran, file.tell()
 
 
 def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:
@@ -206,6 +223,21 @@ def plain_zip(file: IO[bytes], size: int) -> zipfile.ZipFile:
     if sum(entry.file_size for entry in entries) > size:
         raise ArchiveError("its members overlap: they claim more bytes than the file has.")
     return archive
+
+
+def plain_members(data: bytes) -> dict[str, memoryview]:
+    """Return the members of a zip in memory by name, without copying them."""
+    found, view = {}, memoryview(data)
+    with plain_zip(io.BytesIO(data), len(data)) as archive:
+        for entry in archive.infolist():
+            # Before the bytes stand the name and what else the writer put there.
+            signature, *lengths = LOCAL_HEADER.unpack_from(data, entry.header_offset)
+            start = entry.header_offset + LOCAL_HEADER.size + sum(lengths)
+            member = view[start : start + entry.file_size]
+            if signature != b"PK\3\4" or zlib.crc32(member) != entry.CRC:
+                raise ArchiveError(f"its member {entry.filename!r} is damaged.")
+            found[entry.filename] = member
+    return found
 
 
 def checked(read: Callable[[], Result], path: str | Path) -> Result:

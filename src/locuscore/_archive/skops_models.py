@@ -1,7 +1,7 @@
-"""Models of scikit-learn in the format of skops, which builds objects of named types only.
+"""Models of scikit-learn in the format of skops, of which objects of named types only are built.
 
-The types listed below are trusted; others load only if the caller names them. Whatever compiled
-code will follow is checked before it does.
+The types listed below are trusted; others load only if the caller names them, and then by skops.
+Whatever compiled code will follow is checked before it does.
 """
 
 import sys
@@ -15,6 +15,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from locuscore._archive.container import ArchiveError
 from locuscore._archive.fitted_models import check_fitted
 from locuscore._archive.held_models import fill_places
+from locuscore._archive.skops_objects import build
 from locuscore._archive.skops_schema import SkopsFile, named
 from locuscore._archive.widths import check_widths
 from locuscore._shared.optional import require
@@ -132,12 +133,14 @@ def read_skops(
         own = _own_files(foreign)
         raise ArchiveError(f"it holds types that are not trusted: {names}; {how}{own}")
     file.check()
-    skops = import_skops()
     with warnings.catch_warnings():
         # Only the last digits differ: the minor version was compared.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        # skops copies this list at every node, so it gets no more than it needs.
-        model = skops.loads(file.rewritten(), trusted=sorted(file.kinds))
+        if file.foreign():
+            # skops copies this list at every node, so it gets no more than it needs.
+            model = import_skops().loads(file.rewritten(), trusted=sorted(file.kinds))
+        else:
+            model = build(file)
     fill_places(model, models)
     check_fitted(model)
     check_widths(model)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from locuscore._archive.container import LARGEST_ITEM, ArchiveError, array_header, plain_zip
+from locuscore._archive.container import LARGEST_ITEM, ArchiveError, array_header, plain_members
 
 Node = dict[str, Any]
 Header = tuple[tuple[int, ...], np.dtype[Any]]
@@ -82,14 +82,17 @@ class SkopsFile:
     def __init__(self, data: bytes, objects: frozenset[str]) -> None:
         self._headers: dict[str, Header] = {}
         # The zip of skops stands inside ours, and could expand or overlap as well.
-        with plain_zip(io.BytesIO(data), len(data)) as archive:
-            self._members = {name: archive.read(name) for name in archive.namelist()}
-        schema = json.loads(self._members[SCHEMA])
+        self._members = plain_members(data)
+        schema = json.loads(bytes(self._members[SCHEMA]))
         if not isinstance(schema, dict) or schema.get("protocol") != PROTOCOL:
             raise ArchiveError(f"it holds a model that is not in protocol {PROTOCOL} of skops.")
         self._builds = BUILDS | {"ObjectNode": objects}
         self._known = frozenset().union(*self._builds.values())
-        self._schema, self._nodes = schema, _nodes(schema)
+        self.schema, self._nodes = schema, _nodes(schema)
+
+    def member(self, name: str) -> memoryview:
+        """Return the bytes of a member, which are not copied."""
+        return self._members[name]
 
     @property
     def kinds(self) -> set[str]:
@@ -127,7 +130,7 @@ class SkopsFile:
             node.pop("__id__", None)
             if node["__loader__"] == "NdArrayNode" and node["type"] == "numpy":
                 node["__id__"] = marks.setdefault((_kind(node), node["file"]), len(marks) + 1)
-        text = json.dumps(self._schema).encode()
+        text = json.dumps(self.schema).encode()
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w") as archive:
             for name, data in self._members.items():

@@ -1,26 +1,16 @@
 """The members of an ensemble: its prediction, and how far its members disagree, in one pass."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingRegressor,
-    ExtraTreesRegressor,
-    RandomForestRegressor,
-    VotingRegressor,
-)
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from locuscore._protocols import FloatArray, Rows
-
-_MEANS = (BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor, VotingRegressor)
 
 # How the `predict` of a bag, and that of a forest, has its rows checked.
 _bag_rows = partial(
@@ -30,7 +20,32 @@ _forest_rows = partial(
     validate_data, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
 )
 
-_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Classes of scikit-learn that are, or hold, a mean over members."""
+
+    bag: Any
+    vote: Any
+    forests: tuple[Any, ...]
+    pipeline: Any
+    searches: tuple[Any, ...]
+    transformed: Any
+
+    @classmethod
+    @cache
+    def known(cls) -> Self:
+        """Import them, which takes a while and is not needed before there is a predictor."""
+        from sklearn import compose, ensemble, model_selection, pipeline  # noqa: PLC0415
+
+        return cls(
+            ensemble.BaggingRegressor,
+            ensemble.VotingRegressor,
+            (ensemble.ExtraTreesRegressor, ensemble.RandomForestRegressor),
+            pipeline.Pipeline,
+            (model_selection.GridSearchCV, model_selection.RandomizedSearchCV),
+            compose.TransformedTargetRegressor,
+        )
 
 
 def has_members(predictor: Any) -> bool:
@@ -40,14 +55,15 @@ def has_members(predictor: Any) -> bool:
     """
     if hasattr(predictor, "mean_and_spread"):
         return True
-    if _predicts_like(predictor, Pipeline):
+    kinds = _Kinds.known()
+    if _predicts_like(predictor, kinds.pipeline):
         return has_members(predictor[-1])
-    if _predicts_like(predictor, *_SEARCHES):
+    if _predicts_like(predictor, *kinds.searches):
         return has_members(getattr(predictor, "best_estimator_", None))
-    if _predicts_like(predictor, TransformedTargetRegressor):
+    if _predicts_like(predictor, kinds.transformed):
         return has_members(getattr(predictor, "regressor_", None))
     is_weighted = getattr(predictor, "weights", None) is not None
-    is_mean = _predicts_like(predictor, *_MEANS) and not is_weighted
+    is_mean = _predicts_like(predictor, kinds.bag, kinds.vote, *kinds.forests) and not is_weighted
     return is_mean and hasattr(predictor, "estimators_")
 
 
@@ -68,12 +84,13 @@ def mean_and_spread(
     """
     if hasattr(predictor, "mean_and_spread"):
         return predictor.mean_and_spread(X)
-    if isinstance(predictor, _SEARCHES):
+    kinds = _Kinds.known()
+    if isinstance(predictor, kinds.searches):
         return mean_and_spread(predictor.best_estimator_, X, scale_back)
-    if isinstance(predictor, Pipeline):
+    if isinstance(predictor, kinds.pipeline):
         inside = X if len(predictor) == 1 else predictor[:-1].transform(X)
         return mean_and_spread(predictor[-1], inside, scale_back)
-    if isinstance(predictor, TransformedTargetRegressor):
+    if isinstance(predictor, kinds.transformed):
         back = predictor.transformer_.inverse_transform
         inner = predictor.regressor_
         _, spread = mean_and_spread(inner, X, lambda values: scale_back(back(values)))
@@ -98,10 +115,11 @@ def _members(
 
     X is prepared once, the way the ensemble's own `predict` does.
     """
+    kinds = _Kinds.known()
     models, subsets = predictor.estimators_, [None] * len(predictor.estimators_)
-    if isinstance(predictor, BaggingRegressor):
+    if isinstance(predictor, kinds.bag):
         X, subsets = _bag_rows(predictor, X), predictor.estimators_features_
-    elif not isinstance(predictor, VotingRegressor):
+    elif not isinstance(predictor, kinds.vote):
         X, models = _forest_rows(predictor, X), [m.tree_ for m in models]
     parts = zip(models, subsets, strict=True)
     return [partial(_member_output, model, X, subset, scale_back) for model, subset in parts]

@@ -30,10 +30,10 @@ from locuscore._inputs.predictor import classes_of, is_classifier
 from locuscore._laws.class_law import ClassLaw
 from locuscore._laws.signed_errors import SignedErrors
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.boosting import few_threads
 from locuscore._shared.checks import check_numeric, without_single_axis
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.threads import few_threads
 
 FEWEST_ROWS = 50  # with fewer, trees with leaves of 20 rows learn nothing
 FEWEST_OF_CLASS = 10

@@ -14,13 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.boosting import BoostedClasses, BoostedTrees
 from locuscore._shared.folds import Folds, make_folds
 
 N_FOLDS = 5
@@ -28,7 +23,7 @@ STEP = 5  # rounds of boosting between two comparisons
 MORE_ROUNDS = (60, 240)  # go on if the best number of rounds is near the first of these
 NEAR = 0.75
 LEAVES = 15
-RATE = {BoostedTrees: 0.15, BoostedClasses: 0.1}  # of learning
+RATE_OF_NUMBERS, RATE_OF_CLASSES = 0.15, 0.1  # of learning
 MOST_BOOSTED = 6  # classes; each needs trees of its own, and more classes need many rows
 FEWEST_PER_CLASS = 500
 
@@ -51,12 +46,15 @@ def folds_of(n: int, seed: int, clusters: IntArray | None = None) -> Folds:
 
 def boosted_numbers(S: FloatArray, target: FloatArray, folds: Folds, seed: int) -> Learned:
     """Boosted trees for a number, by squared error."""
+    from locuscore._shared.boosting import BoostedTrees  # noqa: PLC0415 - when first used
 
     def stages(fitted: Any, rows: FloatArray) -> Iterator[FloatArray]:
         for prediction in fitted.staged_predict(rows):
             yield prediction[:, None]
 
-    return _boosted(_trees(BoostedTrees, seed), S, target, folds, stages, _squared_error)
+    return _boosted(
+        _trees(BoostedTrees, RATE_OF_NUMBERS, seed), S, target, folds, stages, _squared_error
+    )
 
 
 def boosted_classes(
@@ -66,16 +64,23 @@ def boosted_classes(
     n_classes = len(np.unique(codes))
     if n_classes > MOST_BOOSTED and len(codes) < FEWEST_PER_CLASS * n_classes:
         return None
+    from locuscore._shared.boosting import BoostedClasses  # noqa: PLC0415 - when first used
 
     def stages(fitted: Any, rows: FloatArray) -> Iterator[FloatArray]:
         for p in fitted.staged_predict_proba(rows):
             yield spread_out(p, fitted.classes_, width)
 
-    return _boosted(_trees(BoostedClasses, seed), S, codes, folds, stages, log_loss)
+    trees = _trees(BoostedClasses, RATE_OF_CLASSES, seed)
+    return _boosted(trees, S, codes, folds, stages, log_loss)
 
 
 def linear_classes(S: FloatArray, codes: IntArray, folds: Folds, width: int) -> Learned:
     """Logistic regression on standardised signals."""
+    from sklearn.impute import SimpleImputer  # noqa: PLC0415 - when first used
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
     model = make_pipeline(
         SimpleImputer(keep_empty_features=True), StandardScaler(), LogisticRegression()
     )
@@ -102,10 +107,8 @@ def log_loss(codes: np.ndarray, p: FloatArray) -> float:
     return -float(np.sum(np.log(np.maximum(chosen, 1e-6))))
 
 
-def _trees(kind: Any, seed: int) -> Any:
-    return kind(
-        learning_rate=RATE[kind], max_leaf_nodes=LEAVES, early_stopping=False, random_state=seed
-    )
+def _trees(kind: Any, rate: float, seed: int) -> Any:
+    return kind(learning_rate=rate, max_leaf_nodes=LEAVES, early_stopping=False, random_state=seed)
 
 
 def _squared_error(target: np.ndarray, prediction: FloatArray) -> float:

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.kept import Kept
@@ -170,6 +169,8 @@ def _components(rows: Any, width: int) -> FloatArray:
     k = min(width, *rows.shape)
     if not k or not rows.nnz:
         return np.zeros((0, rows.shape[1]))
+    from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415 - when first used
+
     _, sizes, found = randomized_svd(rows, k, random_state=0)
     # Beyond the rank of the rows there is rounding, on which trees would split.
     return np.asarray(found[sizes > SMALLEST_SIZE * sizes[0]], dtype=np.float64)

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FittedEngine, FloatArray, GammaModel
@@ -21,6 +20,8 @@ class Neighbours:
     ARCHIVE = Kept("Neighbours", numbers=("rows",), single=("k",))
 
     def __init__(self, rows: FloatArray, k: int) -> None:
+        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - when first used
+
         self.rows, self.k = rows, k
         self._index = NearestNeighbors(n_neighbors=k).fit(rows)
 

@@ -5,23 +5,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from threadpoolctl import threadpool_limits
 
 from locuscore._protocols import FloatArray
 from locuscore._shared.flat_trees import flat_boosting, forget
+from locuscore._shared.threads import few_threads
 
 FEW_ROWS = 32  # are predicted faster by following all trees together
-MOST_ROWS_OF_ONE_THREAD = 30_000
 UNIT_STEP = 128  # of the exponent of the unit: targets of usual size are left as they are
-
-
-def few_threads(n_rows: int) -> Any:
-    """Context in which boosted trees of scikit-learn use one thread, if the rows are few.
-
-    Up to about 30,000 rows, more threads gain nothing. On busy cores they wait for each other, and
-    a fit of a second can take a minute.
-    """
-    return threadpool_limits(1 if n_rows <= MOST_ROWS_OF_ONE_THREAD else None, user_api="openmp")
 
 
 class _OnAnyFeatures:

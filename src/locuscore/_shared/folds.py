@@ -1,7 +1,6 @@
 """Rows to learn from and rows left out, again and again; whole clusters where there are some."""
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold
 
 from locuscore._protocols import IntArray
 
@@ -14,6 +13,8 @@ def make_folds(n: int, n_folds: int, seed: int, clusters: IntArray | None = None
     Whole clusters are left out, where there are several: a model that has seen other rows of a
     row's own cluster flatters it, as it does the rows it has seen.
     """
+    from sklearn.model_selection import GroupKFold, KFold  # noqa: PLC0415 - when first used
+
     codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
     if codes is not None and codes.max() > 0:
         # The largest go first to the fold with the fewest rows; of equal ones, chance decides.

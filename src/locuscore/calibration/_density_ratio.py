@@ -19,11 +19,11 @@ from sklearn.linear_model import LogisticRegression
 from locuscore._inputs.encoder import Encoder
 from locuscore._inputs.opinion_models import boosted_classes, folds_of, linear_classes, log_loss
 from locuscore._protocols import FloatArray, Rows
-from locuscore._shared.boosting import few_threads
 from locuscore._shared.checks import one_per_row
 from locuscore._shared.frames import column_names, n_rows, take_rows
 from locuscore._shared.kept import Kept
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.threads import few_threads
 
 CLIP = 30.0  # weights lie between its inverse and it; the mean over D1 is about 1
 FEWEST_ROWS = 30  # of D1, and of the target

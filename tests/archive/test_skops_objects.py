@@ -1,0 +1,179 @@
+"""Models of a skops file are built here as skops builds them, and without it."""
+
+import subprocess
+import sys
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+    StackingRegressor,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge, SGDRegressor
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.tree._tree import Tree
+
+from archives_for_tests import rows, small_scorer
+from helpers import raises
+from locuscore import ArchiveError
+from locuscore._archive.container import array_bytes, plain_members, read_array, view_array
+from locuscore._archive.skops_models import OBJECTS, skops_bytes
+from locuscore._archive.skops_objects import LOADERS, build
+from locuscore._archive.skops_schema import BUILDS, SkopsFile
+
+pytestmark = pytest.mark.extra
+skops_io = pytest.importorskip("skops.io")
+
+X, Y = rows(120)
+KINDS = np.digitize(Y, [2, 5])
+TEXT = np.array(["a", "b", None] * 40, dtype=object)[:, None]
+
+
+def with_values_of_every_loader():
+    """A model whose attributes are what no model has, but a file may hold."""
+    model = Ridge().fit(X, Y)
+    model.some_ = {
+        "bytes": b"abc",
+        "set": {1, 2},
+        "slice": slice(1, None, 2),
+        "masked": np.ma.MaskedArray(np.arange(3.0), [True, False, False]),
+        "generator": np.random.default_rng(3),
+        "state": np.random.RandomState(4),
+        "numbers": {1: "a", 2.5: "b"},
+        "objects": np.array([[1, "a"], [None, 2.0]], dtype=object),
+        "columns_first": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "empty": np.zeros((0, 3)),
+        "single": np.float32(2.5),
+        "type": np.float64,
+        "dtype": np.dtype("<f4"),
+        "times": np.array(["2020-01-01"], dtype="M8[D]"),
+    }
+    return model
+
+
+MODELS = [
+    lambda: RandomForestRegressor(5, random_state=0).fit(X, Y),
+    lambda: RandomForestRegressor(5, random_state=0).fit(X, np.column_stack([Y, Y])),
+    lambda: ExtraTreesClassifier(5, random_state=0).fit(X, KINDS),
+    lambda: HistGradientBoostingRegressor(max_iter=3, categorical_features=[0]).fit(X // 1, Y),
+    lambda: HistGradientBoostingClassifier(max_iter=3, early_stopping=True).fit(X, KINDS),
+    lambda: AdaBoostRegressor(n_estimators=3, random_state=0).fit(X, Y),
+    lambda: StackingRegressor([("a", Ridge())], SGDRegressor(), cv=2).fit(X, Y),
+    lambda: GridSearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, cv=2).fit(X, KINDS),
+    lambda: MLPRegressor(hidden_layer_sizes=(4,), max_iter=3, random_state=0).fit(X, Y),
+    lambda: make_pipeline(StandardScaler(), FunctionTransformer(np.square), Ridge()).fit(X, Y),
+    lambda: make_pipeline(make_column_transformer((KBinsDiscretizer(3), [0])), Ridge()).fit(X, Y),
+    lambda: make_pipeline(SimpleImputer(), TargetEncoder(cv=2), Ridge()).fit(X, Y),
+    lambda: OneHotEncoder().fit(TEXT),
+    lambda: DummyClassifier(random_state=np.random.RandomState(0)).fit(X, KINDS),
+    with_values_of_every_loader,
+]
+
+
+def array_parts(value):
+    is_plain = value.dtype.kind != "O" and value.dtype.names is None
+    if is_plain:
+        return [value.dtype, value.shape, value.flags.f_contiguous, value.tobytes()]
+    # What stands between the fields of a record is nobody's.
+    return [value.dtype, value.shape, [parts(item) for item in value.ravel().tolist()]]
+
+
+PARTS = {  # the first that fits
+    np.ma.MaskedArray: lambda v: [array_parts(v.data), array_parts(v.mask)],
+    np.ndarray: array_parts,
+    np.generic: lambda v: [type(v), v.tobytes()],
+    np.random.RandomState: lambda v: parts(v.get_state(legacy=False)),
+    np.random.Generator: lambda v: parts(v.bit_generator.state),
+    Tree: lambda v: parts(list(v.__reduce__()[1:])),
+    partial: lambda v: [v.func, parts(v.args), parts(v.keywords)],
+    dict: lambda v: [type(v), [(type(key), key, parts(item)) for key, item in v.items()]],
+    (list, tuple): lambda v: [type(v), [parts(item) for item in v]],
+    (bool, int, float, str, bytes, set, slice, type, np.ufunc, np.dtype, type(None)): lambda v: v,
+}
+
+
+def parts(value):
+    """Return a value as nested plain values, bit by bit, so that two can be compared."""
+    for kinds, of in PARTS.items():
+        if isinstance(value, kinds):
+            return of(value)
+    return [type(value), parts(getattr(value, "__dict__", {}))]  # a loss has no state
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", MODELS)
+def test_a_model_is_what_skops_makes_of_it(make):
+    data = skops_bytes(make())
+    file = SkopsFile(data, OBJECTS)
+    file.check()
+    ours = build(file)
+    theirs = skops_io.loads(data, trusted=sorted(file.kinds))
+    # repr: not a number equals itself there
+    assert repr(parts(ours)) == repr(parts(theirs))
+    arrays = [value for value in vars(ours).values() if isinstance(value, np.ndarray)]
+    assert all(array.flags.writeable for array in arrays)
+
+
+def test_other_attributes_are_told_apart():
+    assert parts(Ridge(alpha=1.0)) != parts(Ridge(alpha=2.0))
+    assert parts(SimpleNamespace(x=np.zeros(2))) != parts(SimpleNamespace(x=np.zeros(3)))
+
+
+def test_every_loader_that_a_file_may_name_has_its_builder():
+    assert set(LOADERS) == {*BUILDS, "ObjectNode"}
+
+
+def test_an_archive_is_loaded_without_skops(tmp_path):
+    small_scorer().save(tmp_path / "x.locus")
+    code = (
+        "import sys; from locuscore import Scorer; Scorer.load(sys.argv[1]); "
+        "sys.exit('skops' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.locus")], check=True)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.zeros((0, 4), dtype=np.int8),
+        np.array(2.5),
+        np.array(["ab", "c"]),
+        np.array(["2020-01-01"], dtype="M8[ns]"),
+        np.arange(3, dtype=">i4"),
+    ],
+)
+def test_an_array_comes_back(array):
+    data = array_bytes(array)
+    for again in (read_array(data), view_array(memoryview(b"x" + data)[1:])):
+        assert (again.dtype, again.shape) == (array.dtype, array.shape)
+        assert again.flags.f_contiguous == array.flags.f_contiguous
+        assert (again == array).all()
+    assert read_array(data).flags.writeable
+
+
+def test_a_damaged_member_of_a_model_is_refused():
+    data = bytearray(skops_bytes(Ridge().fit(X, Y)))
+    view = plain_members(bytes(data))["schema.json"]
+    data[data.index(bytes(view)) + 5] ^= 1
+    with raises(ArchiveError, "schema.json"):
+        plain_members(bytes(data))
