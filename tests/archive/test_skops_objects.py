@@ -1,7 +1,5 @@
 """Models of a skops file are built here as skops builds them, and without it."""
 
-import subprocess
-import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -31,7 +29,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree._tree import Tree
 
-from archives_for_tests import rows, small_scorer
+from archives_for_tests import rows
 from helpers import raises
 from locuscore import ArchiveError
 from locuscore._archive.container import array_bytes, plain_members, read_array, view_array
@@ -139,15 +137,6 @@ def test_other_attributes_are_told_apart():
 
 def test_every_loader_that_a_file_may_name_has_its_builder():
     assert set(LOADERS) == {*BUILDS, "ObjectNode"}
-
-
-def test_an_archive_is_loaded_without_skops(tmp_path):
-    small_scorer().save(tmp_path / "x.locus")
-    code = (
-        "import sys; from locuscore import Scorer; Scorer.load(sys.argv[1]); "
-        "sys.exit('skops' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.locus")], check=True)
 
 
 @pytest.mark.parametrize(
