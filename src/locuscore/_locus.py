@@ -31,6 +31,7 @@ from locuscore._protocols import (
     Part,
     Rows,
 )
+from locuscore._row_card import RowCard, timed
 from locuscore._row_time import RowTime
 from locuscore._rules.held_out import MOST_REFERENCE_ROWS
 from locuscore._shared.checks import (
@@ -54,7 +55,7 @@ from locuscore.engines import resolve_engine
 make_forks_safe()  # whoever fits or scores may fork afterwards
 
 
-class Locus(RowTime, BaseEstimator):
+class Locus(RowCard, RowTime, BaseEstimator):
     """A calibrated upper bound on the loss of each single prediction of a fixed predictor.
 
     `fit` splits the labelled rows into D1 and D2, models the distribution of the loss on D1 and
@@ -138,6 +139,8 @@ class Locus(RowTime, BaseEstimator):
         where scores tie.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    fit_seconds_
+        How long `fit` took; no archive has it.
 
     Examples
     --------
@@ -206,6 +209,7 @@ class Locus(RowTime, BaseEstimator):
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
+    @timed
     def fit(
         self,
         X: Rows,
@@ -232,6 +236,7 @@ class Locus(RowTime, BaseEstimator):
         z = realised_losses(self.loss_, outputs, y)
         return self._fit(plan, outputs, z, as_targets(y), "y")
 
+    @timed
     def fit_losses(
         self,
         X: Rows,

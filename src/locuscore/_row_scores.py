@@ -36,11 +36,12 @@ from locuscore._shared.frames import (
     numbered,
 )
 from locuscore._shared.rows import kind_of_rows
+from locuscore._shared.shown import Shown
 from locuscore._shared.targets import as_targets
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
+@dataclass(frozen=True, eq=False, repr=False)
+class Given(Shown):
     """What the caller passes with new rows for the calibration; at most one of them.
 
     Examples
@@ -93,7 +94,7 @@ class Given:
 NOTHING_GIVEN = Given()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowBlock:
     """Consecutive rows on their way through a `Locus`, as `Locus.blocks` gives them.
 
@@ -122,6 +123,10 @@ class RowBlock:
 
     def __len__(self) -> int:
         return len(self.signals)
+
+    def __repr__(self) -> str:
+        n, width = self.signals.shape
+        return f"RowBlock(rows {self.start:,} to {self.start + n:,}, {width:,} signals)"
 
     def laws(self) -> Iterator[RowLaws]:
         """The laws of the rows, few enough at a time to bound memory."""

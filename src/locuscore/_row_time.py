@@ -20,6 +20,7 @@ from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
 from locuscore._shared.labels import column_or_labels, label_codes
+from locuscore._shared.shown import Shown
 from locuscore._shared.targets import as_targets
 from locuscore.calibration._fading import FadingCalibration
 
@@ -158,8 +159,8 @@ class RowTime(RowRules):
         return new
 
 
-@dataclass(frozen=True, eq=False)
-class Recalibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Recalibration(Shown):
     """How other rows calibrate, as passed to `recalibrate`."""
 
     half_life: float | None = None

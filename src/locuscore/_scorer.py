@@ -40,10 +40,11 @@ from locuscore._rules.group_rule import (
     kept_with,
     rule_from_dict,
 )
+from locuscore._scorer_card import scorer_card, scorer_text
 from locuscore._shared.checks import LocusWarning, check_alpha
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scorer(RowColumns):
     """A fitted `Locus` with the alphas and the rule it is deployed with: rows in, columns out.
 
@@ -115,6 +116,12 @@ class Scorer(RowColumns):
         if allow_another_predictor:
             object.__setattr__(self, "locus", _with_this_predictor(self.locus))
         self._check_predictor()
+
+    def __repr__(self) -> str:
+        return scorer_text(self)
+
+    def _repr_html_(self) -> str:
+        return scorer_card(self)
 
     @property
     def card(self) -> str:

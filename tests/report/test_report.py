@@ -725,9 +725,7 @@ def test_files_are_whole_pages(found, tmp_path):
     assert page == made.to_html()
     assert page.lower().startswith("<!doctype html>")
     assert len(page) < 3_000_000
-    frame = made._repr_html_()
-    assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="')
-    assert "<script" not in frame
+    assert "a.html" in made._repr_html_()
     assert "400 test rows" in str(made)
 
 

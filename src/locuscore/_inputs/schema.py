@@ -16,6 +16,7 @@ from locuscore._protocols import Rows
 from locuscore._shared.frames import as_frame
 from locuscore._shared.kept import Kept
 from locuscore._shared.rows import TEXT_COLUMN, RowKind, count_rows, kind_of_rows
+from locuscore._shared.shown import cut
 
 
 class ColumnKind(Enum):
@@ -97,7 +98,7 @@ def _kind_in_pandas(dtype: Any) -> ColumnKind | None:
     return ColumnKind.CATEGORY if dtype.name == "category" else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """How rows looked in `fit`: kind of frame, name and type of each column.
 
@@ -126,6 +127,12 @@ class Schema:
     names: tuple[Any, ...]
     types: tuple[str, ...]
     form: str = ""
+
+    def __repr__(self) -> str:
+        form = f", {cut(self.form, 60)}" if self.form else ""
+        names = cut(", ".join(map(str, self.names[:20])), 120)
+        count = f"{len(self.names):,} columns: {names}" if self.names else "no columns"
+        return f"Schema({self.kind}{form}, {count})"
 
     @classmethod
     def of(cls, X: Rows) -> Self:

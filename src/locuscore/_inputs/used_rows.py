@@ -235,6 +235,10 @@ class Reuse:
         self.inputs = used.inputs.no_repeats()
         self.labelled = None if known is None else known.no_repeats()
 
+    def __repr__(self) -> str:
+        found = self.verdict
+        return f"Reuse({found.n_found:,} of {found.n:,} rows were in fit: {found.outcome})"
+
     def add(self, X: Rows, labels: np.ndarray | None) -> Self:
         """Add rows, with their labels if these are of the kind that `fit` had."""
         if n_rows(X):

@@ -13,7 +13,7 @@ from locuscore.draws import Draws, WeightedDraws
 MOST_VALUES = 10_000  # of a loss, in an archive
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiscreteDraws(Draws):
     """One law per row on a few points, as part of a mixture: alone it would end at the last one.
 

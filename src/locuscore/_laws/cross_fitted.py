@@ -21,7 +21,7 @@ from locuscore.draws import Draws, average, estimate, floats_per_row
 from locuscore.draws._combined import StackedDraws
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossFittedDraws(Draws):
     """The cross-fitted law of each row, a stack of one.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from locuscore._protocols import FloatArray, LossDraws
 from locuscore._shared.kept import Kept
+from locuscore._shared.shown import cut
 from locuscore.draws import Draws, average, envelope, estimate
 from locuscore.draws._inversion import decreasing_in_level, raise_until_below
 
@@ -72,7 +73,7 @@ class Floor:
         return np.where(level > SMALLEST_SURVIVAL, -np.inf, beyond)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LossDistribution:
     """One distribution of the loss per row.
 
@@ -91,6 +92,11 @@ class LossDistribution:
 
     def __len__(self) -> int:
         return self.draws.shape[0]
+
+    def __repr__(self) -> str:
+        rows, draws = self.draws.shape
+        of = f"average of {draws:,} draws" if self.gamma is None else f"envelope of {draws:,} draws"
+        return f"LossDistribution({rows:,} rows, {of}, support {cut(str(self.support), 60)})"
 
     def sf(self, z: FloatArray | float) -> FloatArray:
         """``P(Z > z | x)``."""

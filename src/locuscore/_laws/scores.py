@@ -224,7 +224,7 @@ def check_score(of: Any) -> Score:
     return of
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowLaws:
     """The laws of some rows with their calibration: all that a score is evaluated on.
 
@@ -250,6 +250,9 @@ class RowLaws:
     law: LossDistribution
     calibration: Calibration
     entries: np.ndarray | None
+
+    def __repr__(self) -> str:
+        return f"RowLaws({len(self.law):,} rows, {self.calibration!r})"
 
     def scores(self, scores: Sequence[Score]) -> FloatArray:
         """Several scores of n rows, one column each; those of one class are evaluated together."""

@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.shown import Shown
 
 ROUNDING = 1e-12  # relative, so that rounding does not miss a level that is met exactly
 
 
-@dataclass(frozen=True)
-class BatchSelection:
+@dataclass(frozen=True, repr=False)
+class BatchSelection(Shown):
     """Which rows of one batch are accepted, and a promise about the average over many batches.
 
     A row is accepted when its score is at most `threshold`, which belongs to this batch and to no

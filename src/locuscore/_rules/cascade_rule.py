@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
-from locuscore._rules.card import cascade_card
+from locuscore._rules.card import cascade_card, cascade_card_html, rule_text
 from locuscore._rules.certificate import Certificate, certificate_from
 from locuscore._rules.rule import Standing
 from locuscore._shared.accepted import is_accepted
@@ -22,7 +22,7 @@ MOST_MODELS = 4
 NO_EVIDENCE = certificate_from({})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CascadeRule:
     """Send the answer of the first model whose score is at most its threshold; else ask a person.
 
@@ -120,6 +120,12 @@ class CascadeRule:
 
     def __str__(self) -> str:
         return cascade_card(self)
+
+    def __repr__(self) -> str:
+        return rule_text(self, ", ".join(self.models) + ", else a person", self.evidence)
+
+    def _repr_html_(self) -> str:
+        return cascade_card_html(self)
 
     def to_frame(self) -> Any:
         """The steps that were tried, one row each, as a pandas frame."""

@@ -6,9 +6,11 @@ from dataclasses import MISSING, Field, dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
+from locuscore._shared.shown import Shown
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate(Shown):
     """Base of all kinds: the fields that are not None are the evidence for a rule."""
 
     @property
@@ -19,7 +21,7 @@ class Certificate:
         return {k: None if v == math.inf else v for k, v in values.items() if v is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class JointClaim(Certificate):
     """``P(Z > tau and accepted) <= alpha`` (Theorem 3), from n calibration rows at rank k.
 
@@ -45,7 +47,7 @@ class JointClaim(Certificate):
     calibration: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ExceedanceCertificate(Certificate):
     """``P(Z > tau | accepted) <= eta``, which fails with probability at most delta.
 
@@ -88,7 +90,7 @@ class ExceedanceCertificate(Certificate):
     calibration: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupCertificate(Certificate):
     """An `ExceedanceCertificate` for the rows of one group, or of one pool of groups, alone.
 
@@ -115,7 +117,7 @@ class GroupCertificate(Certificate):
         return {"group": self.group, **self.within.evidence}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MeanLossCertificate(Certificate):
     """``E[Z | accepted] <= eta`` for losses in [low, high], which fails with probability delta.
 
@@ -151,7 +153,7 @@ class MeanLossCertificate(Certificate):
     rows_needed_at_this_mean: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ClusterCertificate(Certificate):
     """``P(Z > tau | accepted) <= eta`` for a random row of a random cluster, each counting once.
 
@@ -189,7 +191,7 @@ class ClusterCertificate(Certificate):
     calibration: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedCertificate(Certificate):
     """``P(Z > tau | accepted) <= eta`` among new rows of another mix, which fails with delta.
 
@@ -228,7 +230,7 @@ class WeightedCertificate(Certificate):
     accepted_rows_needed_without_a_bad_one: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CascadeCertificate(Certificate):
     """``P(Z > tau | sent) <= eta`` for a cascade of models, which fails with probability delta.
 
@@ -269,7 +271,7 @@ class CascadeCertificate(Certificate):
     rows_needed_at_this_rate: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TunedExceedance(Certificate):
     """A heuristic: `exceedance` among the accepted rows came closest to eta.
 
@@ -294,7 +296,7 @@ class TunedExceedance(Certificate):
     exceedance: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MatchedAcceptance(Certificate):
     """A heuristic: how many rows the threshold accepts, and nothing about their losses."""
 
@@ -303,7 +305,7 @@ class MatchedAcceptance(Certificate):
     acceptance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OtherEvidence(Certificate):
     """Numbers of a rule that was made by hand, of which the library claims nothing."""
 

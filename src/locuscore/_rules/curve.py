@@ -11,7 +11,9 @@ from scipy.special import betainccinv, betaincinv
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
+from locuscore._shared.cards import Card, Table
 from locuscore._shared.checks import check_between
+from locuscore._shared.curve_picture import curve_picture
 from locuscore._shared.optional import require
 from locuscore._shared.seeds import spawn_seeds
 
@@ -19,6 +21,8 @@ FIRST_NODE = 8  # fewer rows give no useful bound
 SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
 MOST_NODES = 600
 ACCEPTANCE_SHARE = 0.2  # of delta: spent on the band of the acceptance
+MOST_DRAWN = 200  # points of the picture
+SHARES_SHOWN = (0.25, 0.5, 0.75, 0.9, 1.0)  # acceptances in the table
 RATIO_SHARE = 0.1  # of the rest: spent on what lies between two nodes
 
 
@@ -41,7 +45,7 @@ class _Cells(NamedTuple):
     size: IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatingCurve:
     """One entry per threshold: what is accepted, how much of it is bad, and how sure that is.
 
@@ -118,6 +122,15 @@ class OperatingCurve:
         pandas = require("pandas", extra="demo")
         return pandas.DataFrame({name: getattr(self, name) for name in COLUMNS})
 
+    def __repr__(self) -> str:
+        return (
+            f"OperatingCurve({len(self.threshold):,} thresholds, {self.n_rows:,} labelled rows, "
+            f"tau={self.tau:g}, delta={self.delta:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return curve_card(self)
+
     def __str__(self) -> str:
         return (
             f"Operating curve with {len(self.threshold)} thresholds from {self.n_rows} labelled "
@@ -125,6 +138,31 @@ class OperatingCurve:
             f"bands contain P(accepted) and P(loss > {self.tau:g} | accepted) at all thresholds "
             "at once, for new rows drawn independently from the same population."
         )
+
+
+def curve_card(curve: OperatingCurve) -> str:
+    """The curve with its band as a card, and a table of a few acceptances."""
+    n = len(curve.threshold)
+    some = np.unique(np.linspace(0, max(n - 1, 0), min(n, MOST_DRAWN)).astype(np.int64))
+    columns = (curve.acceptance, curve.exceedance, curve.low, curve.high)
+    x, y, low, high = (column[some].tolist() for column in columns)
+    across, up = "rows accepted", f"of them with a loss above {curve.tau:g}"
+    rows = []
+    for share in SHARES_SHOWN:
+        i = int(np.searchsorted(curve.acceptance, share, side="right")) - 1
+        if i >= 0:
+            shares = (f"{100 * column[i]:.1f} %" for column in columns)
+            rows.append((f"{curve.threshold[i]:.5g}", *shares))
+    rows = list(dict.fromkeys(rows))
+    table = Table(("threshold", "accepted", "of them bad", "at least", "at most"), rows)
+    return Card(
+        "Operating curve",
+        f"{curve.n_rows:,} labelled rows",
+        lead=f"With probability at least {100 * (1 - curve.delta):g} % over these rows, the band "
+        "holds at all thresholds at once, so one may be chosen after looking.",
+        picture=curve_picture(x, y, low, high, (across, up)) if n else "",
+        table=table if rows else None,
+    ).html()
 
 
 def operating_curve(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import Score
 from locuscore._protocols import BoolArray, IntArray, Rows
-from locuscore._rules.card import group_card, listed
+from locuscore._rules.card import group_card, group_card_html, listed, rule_text
 from locuscore._rules.cascade_rule import CascadeRule
 from locuscore._rules.certificate import ExceedanceCertificate, GroupCertificate
 from locuscore._rules.rule import FlagRule, Standing, check_calibration, made_with
@@ -22,12 +22,13 @@ from locuscore._shared.checks import check_same_order, is_missing
 from locuscore._shared.frames import column
 from locuscore._shared.labels import read_labels
 from locuscore._shared.optional import require
+from locuscore._shared.shown import cut
 
 PARTS = ("by", "groups", "rules")
 WEAKEST_FIRST: tuple[Standing, ...] = ("heuristic", "certificate", "theorem")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupRule(Mapping[Hashable, FlagRule]):
     """Accept a row when its score is at most the threshold of the row's group.
 
@@ -200,6 +201,14 @@ class GroupRule(Mapping[Hashable, FlagRule]):
 
     def __str__(self) -> str:
         return group_card(self)
+
+    def __repr__(self) -> str:
+        by = "passed with the rows" if self.by is None else f"by {cut(repr(self.by), 40)}"
+        accepts = f"{self.score} <= threshold of the group, {len(self)} groups {by}"
+        return rule_text(self, accepts, {})
+
+    def _repr_html_(self) -> str:
+        return group_card_html(self)
 
     def to_frame(self) -> Any:
         """One row per group, as `table` has them, as a pandas frame."""

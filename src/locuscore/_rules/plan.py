@@ -12,13 +12,14 @@ from locuscore._laws.calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_alpha, check_between, check_share
+from locuscore._shared.shown import Shown
 
 MOST_ROWS = 10_000_000
 NEGLIGIBLE = 1e-13  # probability of the accepted counts that are left out
 
 
-@dataclass(frozen=True)
-class RowPlan:
+@dataclass(frozen=True, repr=False)
+class RowPlan(Shown):
     """Number of labelled rows needed, and for what.
 
     The goal is met with `rows` rows and with every larger number up to `checked_up_to`. A smaller

@@ -18,10 +18,11 @@ from locuscore._shared.checks import (
     one_tau,
 )
 from locuscore._shared.share_interval import share_interval
+from locuscore._shared.shown import Shown
 
 
-@dataclass(frozen=True)
-class ExceedanceInterval:
+@dataclass(frozen=True, repr=False)
+class ExceedanceInterval(Shown):
     """Share of losses above tau among accepted labelled rows, with an exact interval.
 
     ``[low, high]`` (Clopper-Pearson) contains ``P(Z > tau | accepted)`` with probability at least
@@ -59,8 +60,8 @@ class ExceedanceInterval:
         )
 
 
-@dataclass(frozen=True)
-class Routing:
+@dataclass(frozen=True, repr=False)
+class Routing(Shown):
     """Which rows are accepted; the others are for review.
 
     `threshold` is the largest accepted score (one number per row where costs are); a row is

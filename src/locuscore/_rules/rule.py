@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from locuscore._laws.calibration import conformal_rank, too_few_rows
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray, Rows
-from locuscore._rules.card import card
+from locuscore._rules.card import card, card_html, condition, rule_text
 from locuscore._rules.certificate import (
     Certificate,
     ClusterCertificate,
@@ -46,7 +46,7 @@ PARTS = ("score", "threshold", "standing", "guarantee", "assumptions", "evidence
 LATER = ("unit", "valid_until")  # left out where empty, so that older versions read the rule
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class FlagRule:
     """Accept a row when its score is at most the threshold, flag it otherwise.
 
@@ -179,6 +179,12 @@ class FlagRule:
 
     def __str__(self) -> str:
         return card(self)
+
+    def __repr__(self) -> str:
+        return rule_text(self, condition(self), self.evidence)
+
+    def _repr_html_(self) -> str:
+        return card_html(self)
 
     def to_frame(self) -> Any:
         """The thresholds that were tried, one row each, as a pandas frame."""

@@ -30,7 +30,7 @@ def self_contained(
     The page has its style ``<name>.css`` and `scripts` as one, which run by their digest only; the
     data stand beside them as JSON. `texts` are put in as they are: markup, or escaped text.
     """
-    style = template(HOME, STYLE) + template(home, f"{name}.css")
+    style = f":root {{\n{palette()}}}\n" + template(HOME, STYLE) + template(home, f"{name}.css")
     parts = [template(HOME, script) for script in SCRIPTS]
     body = "\n".join(parts + [template(home, script) for script in scripts])
     script = f'(() => {{\n"use strict";\n{body}}})();\n'
@@ -67,6 +67,11 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def palette() -> str:
+    """Return the colours of all pages, light and dark, as properties of a rule."""
+    return template(HOME, "palette.css")
 
 
 @cache

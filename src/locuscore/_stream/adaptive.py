@@ -44,6 +44,7 @@ from locuscore._row_scores import Given, RowScores
 from locuscore._shared.checks import check_alpha, check_between, check_count, check_losses
 from locuscore._shared.frames import as_array, like_rows, n_rows, numbered
 from locuscore._shared.json_values import from_json, to_json
+from locuscore._shared.shown import Shown, cut, value_text
 from locuscore._stream.waiting_rows import Batch, WaitingRows, read_count, read_floats
 
 # Chosen on simulated drifts and on bike hires, see benchmarks/choices/steps_in_time.py.
@@ -53,8 +54,8 @@ COUNTS = ("labels", "decided", "longest_wait", "next_ticket")
 PARTS = ("alpha", "step", "window", *COUNTS, "above", "tails", "waiting", "support")
 
 
-@dataclass(frozen=True, eq=False)
-class Decision:
+@dataclass(frozen=True, eq=False, repr=False)
+class Decision(Shown):
     """Bounds of one batch, and the ticket under which its labels are applied.
 
     `bound` has the shape that `Locus.loss_bound` gives; `alpha` is the alpha_t of each alpha.
@@ -65,8 +66,8 @@ class Decision:
     alpha: FloatArray
 
 
-@dataclass(frozen=True)
-class LongRun:
+@dataclass(frozen=True, repr=False)
+class LongRun(Shown):
     """What is promised of the share above the bound after `labels` labels, for one alpha.
 
     ``least <= share_above <= most`` holds for every sequence of rows; `longest_wait` is D, the most
@@ -165,6 +166,14 @@ class AdaptiveBounds:
         # Not in ascending order, since the first leave the window first.
         self._tails = np.random.default_rng(0).permutation(locus.calibration_.tails)
         self._waiting = WaitingRows()
+
+    def __repr__(self) -> str:
+        now = ", ".join(f"{alpha:.4g}" for alpha in self.alpha_now)
+        first = self.promise()[0]
+        return (
+            f"AdaptiveBounds(alpha={value_text(self.alpha.tolist())}, now {cut(now, 60)}, "
+            f"{self.labels:,} labels)\n  {cut(first.sentence, 180)}"
+        )
 
     @property
     def alpha_now(self) -> FloatArray:

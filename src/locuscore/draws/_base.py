@@ -55,6 +55,10 @@ class Draws(ABC):
     def isf(self, level: FloatArray) -> FloatArray:
         """``sup{z : P(Z > z) >= level}`` under each draw: the right end where a law is flat."""
 
+    def __repr__(self) -> str:
+        rows, draws = self.shape
+        return f"{type(self).__name__}(rows={rows:,}, draws={draws:,})"
+
     @property
     def floats_per_row(self) -> int:
         """How many numbers describe the laws of one row; bounds the rows handled at a time."""
@@ -112,7 +116,7 @@ class ArrayDraws(Draws):
         return sum(math.prod(getattr(self, name).shape[1:]) for name in self.arrays)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _ReducedDraws(Draws):
     """A stack of laws reduced to one per row."""
 
@@ -127,7 +131,7 @@ class _ReducedDraws(Draws):
         return floats_per_row(self.draws)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AverageDraws(_ReducedDraws):
     """The mean of a stack of laws, inverted between the smallest and the largest draw's inverse.
 
@@ -157,7 +161,7 @@ class AverageDraws(_ReducedDraws):
         return np.where(ends > z, ends, np.inf).min(axis=1, keepdims=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankedDraws(_ReducedDraws):
     """The `rank`-th largest survival of each row of a stack of laws; `rank` is (n,).
 
@@ -181,7 +185,7 @@ class RankedDraws(_ReducedDraws):
         return kth_largest(self.draws.isf(level), self.rank)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ForeignDraws(Draws):
     """Laws of an object that has `shape`, `sf` and `isf` and does not derive from `Draws`."""
 

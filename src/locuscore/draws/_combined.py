@@ -13,7 +13,7 @@ from locuscore.draws._inversion import invert
 Function = Callable[[FloatArray], FloatArray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransformedDraws(Draws):
     """Laws of an increasing function of the loss: ``P(Z > z) = P(T > forward(z))``.
 
@@ -82,7 +82,7 @@ class TransformedDraws(Draws):
         return TransformedDraws(envelope(self.draws, rank), self.forward, self.backward)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StackedDraws(Draws):
     """Several stacks over the same rows, side by side.
 
@@ -117,7 +117,7 @@ class StackedDraws(Draws):
         return list(zip(self.parts, np.split(full, np.cumsum(widths)[:-1], axis=1), strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WeightedDraws(Draws):
     """Weighted mixtures of several stacks over the same rows: draw by draw, ``sum_j w_j P_j``.
 

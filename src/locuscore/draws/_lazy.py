@@ -13,7 +13,7 @@ from locuscore.draws._base import Draws, average, envelope, estimate
 Question = Callable[[Draws, FloatArray], FloatArray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LazyDraws(Draws):
     """Laws of many rows, of which a few at a time are in memory: those that `make` gives.
 

@@ -16,7 +16,7 @@ MOST_TRIALS = 8  # of an envelope, after which all its draws are inverted
 FLOATS_AT_ONCE = 100_000  # of a temporary array that should stay in the processor's cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NormalDraws(ArrayDraws):
     """Normal laws: `location` and `scale`, each (n, S).
 
@@ -54,7 +54,7 @@ class NormalDraws(ArrayDraws):
         return MixtureDraws(weight, self.location[:, None], self.scale[:, None], n_draws)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixtureDraws(ArrayDraws):
     """Mixtures of normal laws: `weight`, `location` and `scale`, each (n, S, K).
 
@@ -183,7 +183,7 @@ class MixtureDraws(ArrayDraws):
             return guess, np.abs(guess - beside) / 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EnvelopeDraws(RankedDraws):
     """The `rank`-th largest survival of each row of a stack of mixtures; `rank` is (n,).
 

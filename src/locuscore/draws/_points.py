@@ -44,7 +44,7 @@ def _even_survival(tail_mass: float, m: int) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepDraws(ArrayDraws):
     """Equally weighted points per draw, and a power tail that all draws of a row share.
 
@@ -136,7 +136,7 @@ class StepDraws(ArrayDraws):
         return self._in_order[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShapeDraws(ArrayDraws):
     """One fixed shape times a scale: ``P(Z > z) = P(R > z / scale)``, R of `shape_points`.
 
@@ -180,7 +180,7 @@ class ShapeDraws(ArrayDraws):
         return np.where(count == 0, beyond, step) * self.scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GridDraws(ArrayDraws):
     """Quantiles joined by straight lines, and a power tail beyond the last one.
 

@@ -13,7 +13,7 @@ from locuscore.draws._smooth_inversion import invert_smooth
 NEARBY = 0.05  # normal deviations between two inverses that tell the slope of a law
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SplineDraws(ArrayDraws):
     """Laws of which an increasing spline makes the normal one: ``P(Z > z) = Phi(-T(z))``.
 
@@ -107,7 +107,7 @@ class SplineDraws(ArrayDraws):
         return SplineDraws(self.places[rows], self.values[rows], self.slopes[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SplineAverageDraws(AverageDraws):
     """The mean of a stack of laws by splines, inverted at several levels together."""
 

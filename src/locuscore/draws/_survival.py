@@ -9,7 +9,7 @@ from locuscore.draws._base import ArrayDraws
 from locuscore.draws._points import power_tail, power_tail_excess
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SurvivalDraws(ArrayDraws):
     """Survival at shared places joined by straight lines, and a power tail beyond the last place.
 

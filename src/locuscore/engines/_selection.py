@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from locuscore._laws.calibration import calibrated_level
 from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, IntArray, LossDraws, LossEngine
+from locuscore._shared.cards import Card, Table
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
 from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import seeded, spawn_seeds
+from locuscore._shared.shown import cut
 from locuscore.engines._ensemble import Ensemble
 from locuscore.engines._folds import Fold, fold_laws
 from locuscore.engines._forest import Forest
@@ -28,7 +30,7 @@ from locuscore.metrics._distributions import crps_by_row
 N_LEVELS = 50  # knots of the CRPS: its error is far below the differences between engines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EngineSelection:
     """A comparison of engines: one record per candidate, best first, and the winner, unfitted.
 
@@ -50,6 +52,24 @@ class EngineSelection:
     table: tuple[dict[str, Any], ...]
     winner: Any
 
+    def __repr__(self) -> str:
+        best = self.table[0]
+        rest = f"{len(self.table)} engines, best {cut(best['name'], 100)!r}"
+        return f"EngineSelection({rest}, CRPS {best['crps']:.4g}, pinball {best['pinball']:.4g})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (record["name"], *cells, f"{record['seconds']:.1f}")
+            if record["error"] is None
+            else (f"{record['name']} was left out: {record['error']}", "", "", "")
+            for record in self.table
+            for cells in [[_mean(record, key) for key in ("crps", "pinball")]]
+        ]
+        table = Table(("engine", "CRPS", "pinball", "seconds"), rows, chosen=0)
+        lead = "Smaller is better; +- is a standard error. All engines saw the same folds of D1."
+        badge = f"{cut(self.table[0]['name'], 60)} is best"
+        return Card("Comparison of engines", badge, "good", lead, table=table).html()
+
     def __str__(self) -> str:
         width = max(len(record["name"]) for record in self.table)
         lines = [f"{'engine':{width}}  {'CRPS':>18}  {'pinball':>18}  {'seconds':>7}"]
@@ -57,9 +77,7 @@ class EngineSelection:
             if record["error"] is not None:
                 lines.append(f"{record['name']:{width}}  left out: {record['error']}")
                 continue
-            scores = (
-                f"{record[key]:.4g} +- {record[f'{key}_se']:.2g}" for key in ("crps", "pinball")
-            )
+            scores = (_mean(record, key) for key in ("crps", "pinball"))
             cells = "  ".join(f"{score:>18}" for score in scores)
             lines.append(f"{record['name']:{width}}  {cells}  {record['seconds']:7.1f}")
         return "\n".join(lines)
@@ -277,6 +295,10 @@ def _fold_scores(fold: Fold, z: FloatArray, alpha: float) -> tuple[FloatArray, F
     level = calibrated_level(np.sort(tails), alpha) or float(tails.min())
     bound = fold.law.isf(level)
     return crps_by_row(z, fold.law, N_LEVELS), pinball_by_row(z, bound, alpha)
+
+
+def _mean(record: Mapping[str, Any], key: str) -> str:
+    return f"{record[key]:.4g} +- {record[f'{key}_se']:.2g}"
 
 
 def _standard_error(values: FloatArray) -> float:

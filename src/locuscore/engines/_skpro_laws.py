@@ -55,7 +55,7 @@ def laws_of(dist: BaseDistribution, losses: Losses) -> LossDraws:
     return SearchedDraws(dist, losses)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchedDraws(Draws):
     """Laws known by their own survival function, mixed with a power tail; one draw.
 

@@ -17,10 +17,11 @@ from locuscore._shared.cluster_coverage import cluster_p_values
 from locuscore._shared.labels import label_codes
 from locuscore._shared.metric_arrays import check_probabilities, losses_and
 from locuscore._shared.share_interval import share_interval
+from locuscore._shared.shown import Shown
 
 
-@dataclass(frozen=True)
-class LocalCoverage:
+@dataclass(frozen=True, repr=False)
+class LocalCoverage(Shown):
     """Coverage per group, one entry each; ``[low, high]`` is an exact interval for it.
 
     Examples

@@ -11,10 +11,11 @@ from scipy.stats import ks_1samp, uniform
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_same_length
 from locuscore._shared.metric_arrays import check_probabilities, finite_losses
+from locuscore._shared.shown import Shown
 
 
-@dataclass(frozen=True)
-class Uniformity:
+@dataclass(frozen=True, repr=False)
+class Uniformity(Shown):
     """A test of uniformity: the largest gap between the two distribution functions.
 
     Examples

@@ -10,12 +10,13 @@ from locuscore._protocols import FloatArray, Rows
 from locuscore._shared.checks import check_same_order, one_alpha
 from locuscore._shared.labels import label_codes
 from locuscore._shared.metric_arrays import finite_losses
+from locuscore._shared.shown import Shown
 from locuscore.metrics._bounds import pinball_by_row
 from locuscore.metrics._policies import Policy, replay
 
 
-@dataclass(frozen=True)
-class PeriodScores:
+@dataclass(frozen=True, repr=False)
+class PeriodScores(Shown):
     """How bounds did in one period: `mean_bound` and `pinball` are those of finite bounds.
 
     `infinite` is the share of the others; means of no bound are NaN.

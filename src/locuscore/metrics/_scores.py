@@ -9,10 +9,11 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.accepted import count_up_to, distinct_counts, is_accepted
 from locuscore._shared.checks import check_numbers, check_scores, never_accepted, one_tau
 from locuscore._shared.metric_arrays import check_flags, losses_and
+from locuscore._shared.shown import Shown
 
 
-@dataclass(frozen=True)
-class ExceedanceRates:
+@dataclass(frozen=True, repr=False)
+class ExceedanceRates(Shown):
     """How often the loss exceeds tau: among all rows, with acceptance, and given acceptance.
 
     Examples
@@ -28,8 +29,8 @@ class ExceedanceRates:
     conditional: float
 
 
-@dataclass(frozen=True)
-class ExceedanceCurve:
+@dataclass(frozen=True, repr=False)
+class ExceedanceCurve(Shown):
     """Acceptance, and exceedance among the accepted, at ascending thresholds.
 
     Examples

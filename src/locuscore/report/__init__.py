@@ -4,10 +4,9 @@
 """
 
 import datetime
-import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,9 @@ from locuscore._shared.files import write_atomically
 from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.shown import call_text, cut
 from locuscore._shared.targets import as_targets
+from locuscore.report._card import report_card
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
 
@@ -49,8 +50,11 @@ class Batch(NamedTuple):
     clusters: ArrayLike | None = None
     weights: ArrayLike | None = None
 
+    def __repr__(self) -> str:
+        return call_text(self, {k: v for k, v in self._asdict().items() if v is not None})
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """A summary of a scorer on labelled rows, which can be written as a page or as JSON.
 
@@ -77,6 +81,7 @@ class Report:
     """
 
     summary: dict[str, Any]
+    _written: Path | None = field(default=None, init=False)  # where the page is, if anywhere
 
     def to_html(self) -> str:
         """The page: one file that needs nothing else."""
@@ -91,6 +96,7 @@ class Report:
     def write(self, path: str | Path) -> None:
         """Write the page; complete, or the old file is untouched."""
         _write(path, self.to_html())
+        object.__setattr__(self, "_written", Path(path).absolute())  # a notebook's card links it
 
     def write_json(self, path: str | Path) -> None:
         """Write the summary as JSON."""
@@ -110,13 +116,12 @@ class Report:
         """Whether the rows contradict anything that the scorer promises, or cannot judge it."""
         return bool(self.summary["verdict"]["broken"])
 
+    def __repr__(self) -> str:
+        title, n = cut(str(self.summary["title"]), 80), self.summary["n_rows"]
+        return f"Report({title!r}, {n:,} test rows)\n  {cut(self.verdict_lines[0], 180)}"
+
     def _repr_html_(self) -> str:
-        # The page has scripts of its own; a frame without rights keeps them from the notebook.
-        page = html.escape(self.to_html(), quote=True)
-        return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{page}" title="Locus report" '
-            'style="width: 100%; height: 80vh; border: 1px solid #888"></iframe>'
-        )
+        return report_card(self.summary, self._written)
 
 
 def report(

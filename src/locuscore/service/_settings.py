@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from locuscore._shared.checks import check_key
+from locuscore._shared.shown import Shown
 
 MAY_BE_ZERO = ("gather_seconds", "drain_seconds")
 
 
-@dataclass(frozen=True)
-class LedgerSettings:
+@dataclass(frozen=True, repr=False)
+class LedgerSettings(Shown):
     """Where decisions are kept, and who may add labels and look at the status.
 
     Parameters
@@ -80,8 +81,8 @@ def check_not_empty(key: str | None, name: str) -> None:
         raise ValueError(f"the {name} is empty; leave it out, or give one.")
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, repr=False)
+class Settings(Shown):
     """How much the service takes on, and from whom.
 
     Parameters

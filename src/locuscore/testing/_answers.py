@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count, one_tau
 from locuscore._shared.optional import require
+from locuscore._shared.shown import Shown
 
 # Share of the questions, how hard they are, and how far the judge overrates answers to them.
 TOPICS = {
@@ -26,8 +27,8 @@ N_SAMPLES = 5  # answers drawn again, for the agreement among them
 N_EMBEDDING = 4
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers(Shown):
     """A population of questions with the answers of two models, of which everything is known.
 
     Each question has a topic and a hidden difficulty, on which the chance of a wrong answer depends

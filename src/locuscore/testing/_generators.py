@@ -37,7 +37,7 @@ class Noise:
     draw: Callable[[np.random.Generator, int], FloatArray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Generator:
     """Data with known truth, and the truth about the absolute loss of any predictor on it.
 
@@ -62,6 +62,9 @@ class Generator:
     noise: Noise
     mass: Function = _zero
     rule: Function = _zero
+
+    def __repr__(self) -> str:
+        return f"Generator({self.name!r}: {self.description})"
 
     def sample(self, n: int, rng: int | np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draw n rows: features (n, 5) and targets (n,)."""

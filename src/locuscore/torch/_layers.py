@@ -14,7 +14,7 @@ from locuscore.torch._running import as_numpy, evaluated
 MOST_NAMED = 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HiddenLayer:
     """A function of X: the activations of one layer, see `hidden_layer`.
 
@@ -28,6 +28,9 @@ class HiddenLayer:
 
     predictor: TorchPredictor
     name: str
+
+    def __repr__(self) -> str:
+        return f"HiddenLayer({self.predictor!r}, {self.name!r})"
 
     def __call__(self, X: Rows) -> FloatArray:
         predictor, seen = self.predictor, []

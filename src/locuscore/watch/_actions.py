@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from locuscore._shared.shown import Shown
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
 from locuscore.watch._what_if import WhatIf
@@ -15,8 +16,8 @@ Level = Literal["ok", "unknown", "notice", "alarm"]
 TWICE = 2.0  # a rate so many times the promised one should be noticed
 
 
-@dataclass(frozen=True)
-class Action:
+@dataclass(frozen=True, repr=False)
+class Action(Shown):
     """What to do next, and of how many rows the labels would tell, where that is the point.
 
     Examples

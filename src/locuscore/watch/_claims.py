@@ -20,6 +20,7 @@ from locuscore import (
 )
 from locuscore._protocols import BoolArray, Calibration, FloatArray
 from locuscore._shared.json_values import to_json
+from locuscore._shared.shown import Shown
 
 Kind = Literal["coverage", "joint", "accepted", "mean loss", "exchangeable"]
 Which = Literal["all", "accepted"]
@@ -27,8 +28,8 @@ LONGEST = 200  # characters of a name, which a ledger keeps
 EMPTY = '""'  # name of the group whose label is an empty text
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Claim(Shown):
     """One claim of a scorer: what is promised, of which rows, and what its test must know.
 
     `promised` is the share or mean that is promised at most; None for exchangeability. `among` says

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._shared.shown import Shown
 from locuscore.watch._evidence.alarm import BetsAlarm
 from locuscore.watch._evidence.both_ways import BothWays, bins, borders
 from locuscore.watch._ledger import LedgerError, StaleEvidenceError
@@ -88,8 +89,8 @@ def _plain(values: FloatArray) -> list[float | None]:
     return [v if np.isfinite(v) else None for v in values.tolist()]
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Shown):
     """What is known without labels."""
 
     facts: Mapping[str, Any]

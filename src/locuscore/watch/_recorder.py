@@ -14,6 +14,7 @@ import numpy as np
 
 from locuscore import Scorer
 from locuscore._protocols import Rows
+from locuscore._shared.shown import cut
 from locuscore.watch._ledger import Deployment, Labelled, Ledger, LedgerDownError, LedgerError
 from locuscore.watch._page import page_html
 from locuscore.watch._settings import WatchSettings
@@ -95,6 +96,11 @@ class Recorder:
         self._spools: list[Spool] = []
         self._stop = threading.Event()
         self._check()
+
+    def __repr__(self) -> str:
+        # Not the store: its address may hold a password.
+        waits = cut(str(self._folder), 100)
+        return f"Recorder(deployment={self._digest!r}, decisions wait in {waits!r})"
 
     def _check(self) -> None:
         """Find out now whether ledger and folder can be used; nothing of it survives a fork."""

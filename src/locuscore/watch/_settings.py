@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any, Self
 
 from locuscore._shared.checks import check_between, check_numbers
+from locuscore._shared.shown import Shown
 
 DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class WatchSettings:
+@dataclass(frozen=True, repr=False)
+class WatchSettings(Shown):
     """How a deployment is watched; it cannot change after the first decision.
 
     Parameters

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from locuscore._shared.shown import cut
 from locuscore.watch._actions import Action, Level, Situation, next_step
+from locuscore.watch._card import status_card
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
 from locuscore.watch._drift import Drift
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Status:
     """What is known of a deployment; ``print(status)`` for people, `to_dict` for programs.
 
@@ -71,11 +73,21 @@ class Status:
         """The same as text."""
         return json.dumps(self.data, allow_nan=False)
 
+    def __repr__(self) -> str:
+        return f"Status({self.level})\n  {cut(self.sentence, 120)}\n  {cut(self._next, 120)}"
+
+    def _repr_html_(self) -> str:
+        return status_card(self.level, self.sentence, self._next, self.data)
+
+    @property
+    def _next(self) -> str:
+        return f"Next: {self.action.sentence}"
+
     def __str__(self) -> str:
         counts, settings = self.data["counts"], self.data["settings"]
         lines = [
             self.sentence,
-            f"Next: {self.action.sentence}",
+            self._next,
             "",
             f"Deployment {self.data['deployment']} since {self.data['since'][:10]}: "
             f"{counts['decisions']:,} decisions, {counts['flagged']:,} of them flagged; "

@@ -14,6 +14,7 @@ import numpy as np
 
 from locuscore import certify_mean_loss, certify_threshold, conformal_rank
 from locuscore._protocols import BoolArray, FloatArray
+from locuscore._shared.shown import Shown
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim
 from locuscore.watch._evidence.audit import thinned
@@ -34,8 +35,8 @@ COLUMNS = ("id", "time", "score", "flagged", "chance", "drawn", "group_name", "l
 Rows = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class WhatIf:
+@dataclass(frozen=True, repr=False)
+class WhatIf(Shown):
     """What recalibration would have done, in a sentence, and whether that is enough.
 
     `helped` is None if fewer than four weeks were tried, which is too early to say.

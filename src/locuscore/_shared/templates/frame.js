@@ -38,7 +38,7 @@ function pageBody(sections, names) {
   watchLinks();
 }
 
-/** Inside a notebook's frame a link to a section would lead out of it; there it only scrolls. */
+/** Inside a frame of a notebook a link to a section would lead out of it; there it only scrolls. */
 function watchLinks() {
   if (window.location.protocol !== "about:") return;
   document.addEventListener("click", (event) => {
