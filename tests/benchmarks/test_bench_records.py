@@ -65,12 +65,24 @@ def test_packing_keeps_every_record_and_none_twice(tmp_path):
     assert (tmp_path / "toy.jsonl.xz").read_bytes() == packed, "the same records, other bytes"
 
 
-def command(folder):
-    return [
-        *(sys.executable, "-m", "benchmarks.paper.run"),
-        *("--datasets", "concrete", "--seeds", str(SEEDS), "--methods", *METHODS),
-        *("--jobs", "1", "--most-rows", "300", "--trees", "5", "--folder", str(folder)),
-    ]
+SMALL = ["--jobs", "1", "--most-rows", "300", "--trees", "5", "--methods", *METHODS]
+
+
+def arguments(folder):
+    return ["--datasets", "concrete", "--seeds", str(SEEDS), "--folder", str(folder), *SMALL]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Records of what ``make bench-smoke`` does, with few rows, trees and methods."""
+    from benchmarks import datasets
+    from benchmarks.paper.run import main
+
+    if not (datasets.FOLDER / "concrete.csv.gz").exists():
+        pytest.skip("the benchmark's data is not here")
+    folder = tmp_path_factory.mktemp("smoke") / "records"
+    assert main(["--smoke", "--folder", str(folder), *SMALL]) == 0
+    return folder
 
 
 def lines(folder):
@@ -89,14 +101,13 @@ def comparable(folder):
     }
 
 
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
-    from benchmarks import datasets
+def test_a_killed_run_goes_on_where_it_stopped(smoke, tmp_path, capsys):
     from benchmarks.paper import records
+    from benchmarks.paper.run import main
 
-    if not (datasets.FOLDER / "concrete.csv.gz").exists():
-        pytest.skip("the benchmark's data is not here")
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = subprocess.Popen(command(killed), cwd=ROOT, stdout=subprocess.DEVNULL)
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "benchmarks.paper.run", *arguments(killed)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + LONGEST_WAIT
     while len(lines(killed)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -105,38 +116,25 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert len(lines(killed)) < SEEDS * len(METHODS), "the run ended before it was killed"
     with (killed / "concrete.jsonl").open("ab") as file:
         file.write(b'{"dataset": "conc')  # as if the kill had hit a write
-    subprocess.run(command(killed), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(command(whole), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert main(arguments(killed)) == 0
     assert os.listdir(killed) == ["concrete.jsonl.xz"]
     assert len(records.read(killed)) == len(comparable(killed)) == SEEDS * len(METHODS)
-    assert comparable(killed) == comparable(whole)
-    finished = subprocess.run(command(killed), cwd=ROOT, check=True, capture_output=True, text=True)
-    assert "0 tasks, 0 records to make" in finished.stdout
+    # The smoke run has the same tasks, made in one go.
+    whole = {key: record for key, record in comparable(smoke).items() if key[0] == "concrete"}
+    assert comparable(killed) == whole
+    capsys.readouterr()
+    assert main(arguments(killed)) == 0
+    assert "0 tasks, 0 records to make" in capsys.readouterr().out
 
 
-def test_the_smoke_run_and_its_report(tmp_path):
-    """What ``make bench-smoke`` does, with few rows, trees and methods."""
-    from benchmarks import datasets
+def test_the_smoke_run_and_its_report(smoke, tmp_path, monkeypatch):
+    from benchmarks.paper import report
 
-    if not (datasets.FOLDER / "concrete.csv.gz").exists():
-        pytest.skip("the benchmark's data is not here")
-    folder, out = tmp_path / "records", tmp_path / "RESULTS.md"
-    small = ("--most-rows", "300", "--trees", "5", "--methods", *METHODS)
-    run = [
-        sys.executable,
-        "-m",
-        "benchmarks.paper.run",
-        "--smoke",
-        "--folder",
-        folder,
-        "--jobs",
-        "1",
-    ]
-    subprocess.run([*run, *small], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    pairs = {(dataset, seed) for dataset, seed, _ in comparable(folder)}
+    pairs = {(dataset, seed) for dataset, seed, _ in comparable(smoke)}
     assert pairs == {(dataset, seed) for dataset in ("airfoil", "concrete") for seed in (0, 1)}
-    assert len(comparable(folder)) == 4 * len(METHODS)
-    report = [sys.executable, "-m", "benchmarks.paper.report", "--folder", folder, "--out", out]
-    subprocess.run(report, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert len(comparable(smoke)) == 4 * len(METHODS)
+    out = tmp_path / "RESULTS.md"
+    monkeypatch.setattr(sys, "argv", ["report", "--folder", str(smoke), "--out", str(out)])
+    report.main()
     assert "## Comparison with other methods" in out.read_text()
     assert (tmp_path / "figures" / "overview.png").exists()

@@ -140,3 +140,20 @@ def test_shells_complete_commands_and_options(words, completed, shell):
     expected = ["--keep", "--keep-all"] if completed == 2 else completed
     assert all(one in done.stdout for one in expected)
     assert "demo" not in done.stdout
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("name", "begun", "completed"),
+    [("engine", "fo", ["forest"]), ("loss", "sq", ["squared"]), ("loss", "x", [])],
+)
+def test_shells_complete_the_names_that_an_option_takes(name, begun, completed):
+    """They offered the files of the folder."""
+    import typer
+
+    from locuscore.cli._app import app
+
+    command = typer.main.get_command(app).commands["fit"]
+    context = command.make_context("fit", [], resilient_parsing=True)
+    (option,) = [part for part in command.loaded.params if part.name == name]
+    assert [found.value for found in option.shell_complete(context, begun)] == completed

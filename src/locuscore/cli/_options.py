@@ -1,5 +1,6 @@
 """The options of all commands; `_option_values` has what they mean."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,10 +54,24 @@ def option(
     *,
     least: int | None = None,
     most: int | None = None,
+    shown: Sequence[str] = (),
 ) -> Any:
-    """Return an option with its names, such as ``--seed`` or ``--target -t``, and a help text."""
+    """Return an option with its names, such as ``--seed`` or ``--target -t``, and a help text.
+
+    `shown` are values that a shell completes; others may be given.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in shown if value.startswith(incomplete)]
+
     return typer.Option(
-        *names.split(), metavar=metavar, min=least, max=most, help=text, rich_help_panel=panel
+        *names.split(),
+        metavar=metavar,
+        min=least,
+        max=most,
+        help=text,
+        rich_help_panel=panel,
+        autocompletion=complete if shown else None,
     )
 
 
@@ -164,13 +179,16 @@ LossName = Annotated[
         "LOSS",
         f"{', '.join(LOSSES)}. Without it absolute, which suits no classifier.",
         MODEL,
+        shown=NAMED_LOSSES,
     ),
 ]
 LossUnit = Annotated[
     str, option("--unit", "TEXT", "What losses are measured in, such as dollars.", MODEL)
 ]
 LossAgain = Annotated[str | None, option("--loss", "LOSS", "module:object, if fit was given one.")]
-EngineName = Annotated[str, option("--engine", "ENGINE", f"{', '.join(ENGINES)}.", MODEL)]
+EngineName = Annotated[
+    str, option("--engine", "ENGINE", f"{', '.join(ENGINES)}.", MODEL, shown=ENGINES)
+]
 OwnClasses = Annotated[
     list[str] | None,
     option(
