@@ -44,6 +44,7 @@ from locuscore._shared.checks import (
 from locuscore._shared.fork import make_forks_safe
 from locuscore._shared.frames import as_array, n_rows, name_of
 from locuscore._shared.labels import column_or_labels, label_codes
+from locuscore._shared.progress import now
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore._shared.targets import as_targets
 from locuscore.calibration._all_rows import AllRows, Learned, UsesAllRows
@@ -289,6 +290,7 @@ class Locus(RowCard, RowTime, BaseEstimator):
         check_loss_size(self.support_.check(z))
         self.n_labelled_ = len(z)
         if self.predictor_ is not None and asks_predictor(self.signals):
+            now("asking the predictor")
             outputs.ask_all()  # once, before the rows are taken apart
         split_seed, *seeds, cal_seed = spawn_seeds(self.random_state, 5)
         if isinstance(plan.choice, UsesAllRows):
@@ -305,6 +307,7 @@ class Locus(RowCard, RowTime, BaseEstimator):
         self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
         self.selection_ = getattr(self.engine_, "selection_", None)
         self._keep_some(learned, on_fit, seeds[1])
+        now(f"calibrating on {len(z_cal):,} rows")
         self.calibration_losses_, self.calibration_signals_ = z_cal, self.signals_(on_cal)
         self.calibration_inputs_ = on_cal.X
         self.calibration_clusters_ = c_cal
@@ -372,11 +375,13 @@ class Locus(RowCard, RowTime, BaseEstimator):
         """Signals, engine and gamma of some rows: all that is a function of D1 alone."""
         engine_seed, opinion_seed = seeds
         known = replace(Labelled.of(self.loss_, outputs, z, y), clusters=clusters)
+        now(f"signals of {len(z):,} rows")
         signals, S = fit_signals(self.signals, outputs, known, opinion_seed)
         floor = Floor(float(z.max()), smallest_scale(z) / smallest_scale(np.ones(1)))
         engine = seeded(resolve_engine(self.engine), engine_seed)
         errors = known.signed(signals.error_column)
         spread = signals.spread_column(outputs)
+        now(f"{type(engine).__name__} on {len(z):,} rows")
         fit_engine(engine, S, z, errors, spread, signals.class_law, clusters)
         gamma = None
         if self.gamma is not None:

@@ -1,5 +1,6 @@
 """How a `Locus` shows itself: a few lines at a prompt, a card in a notebook."""
 
+import re
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -9,6 +10,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 
 from locuscore._shared.cards import Card, Facts
+from locuscore._shared.progress import spinner
 from locuscore._shared.readable import readable
 from locuscore._shared.shown import cut, lines_text, value_text
 
@@ -47,12 +49,13 @@ class RowCard:
 
 
 def timed(fit: Callable[P, L]) -> Callable[P, L]:
-    """Note how many seconds a fit took."""
+    """Show a fit while it lasts, and note how many seconds it took."""
 
     @wraps(fit)
     def fitted(*args: P.args, **kwargs: P.kwargs) -> L:
         start = time.perf_counter()
-        locus = fit(*args, **kwargs)
+        with spinner("fitting Locus"):
+            locus = fit(*args, **kwargs)
         vars(locus)["fit_seconds_"] = time.perf_counter() - start
         return locus
 
@@ -90,7 +93,7 @@ def locus_card(locus: Any) -> str:
     facts = [
         ("predictor", _predictor(locus)),
         ("rows", _rows(locus)),
-        ("engine", value_text(locus.engine_, 160)),
+        ("engine", _without_seed(value_text(locus.engine_, 160))),
         ("signals", locus.signals_.summary(locus.n_features_in_)),
         ("calibration", _calibration(locus)),
         ("promise", locus.calibration_.sentence([SHOWN_ALPHA])),
@@ -98,6 +101,11 @@ def locus_card(locus: Any) -> str:
         ("time", _time(locus)),
     ]
     return Card("Locus", "fitted", "good", lead, facts, folded=[("Parameters", parameters)]).html()
+
+
+def _without_seed(text: str) -> str:
+    """An engine as it was asked for: `fit` gives it a seed of its own."""
+    return re.sub(r"(, )?random_state=\d+(?(1)|(, )?)", "", text)
 
 
 def _rows(locus: Any) -> str:

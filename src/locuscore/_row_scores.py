@@ -35,6 +35,7 @@ from locuscore._shared.frames import (
     n_rows,
     numbered,
 )
+from locuscore._shared.progress import many_rows
 from locuscore._shared.rows import kind_of_rows
 from locuscore._shared.shown import Shown
 from locuscore._shared.targets import as_targets
@@ -305,9 +306,10 @@ class RowScores:
         X = self._check_rows(X)
         predictions, out = [], np.empty((n_rows(X), len(scores)))
         given = Given(groups, weights).if_needed(scores)
-        with unseen_said_once(self.schema_, X):
+        with unseen_said_once(self.schema_, X), many_rows(n_rows(X)) as advance:
             for block in self.blocks(X, given):
                 self._evaluate(block, scores, out)
+                advance(len(block))
                 if self.predictor_ is not None:
                     # A copy, since a predictor may answer every batch in the same buffer.
                     predictions.append(np.array(block.outputs.mean_of_members))
@@ -384,9 +386,10 @@ class RowScores:
             out = np.empty((n_rows(X), len(names)))
             given = None if given is None else given.if_needed(scores)
             n_unknown = 0
-            with unseen_said_once(self.schema_, X):
+            with unseen_said_once(self.schema_, X), many_rows(n_rows(X)) as advance:
                 for block in self.blocks(X, given):
                     self._evaluate(block, scores, out)
+                    advance(len(block))
                     if block.entries is not None:
                         n_unknown += self.calibration_.n_unknown(block.entries)
             if n_unknown:

@@ -29,7 +29,7 @@ def scorer_card(scorer: Any) -> str:
     locus, rule = scorer.locus, scorer.rule
     facts = [
         ("predictor", value_text(locus.predictor_)),
-        ("rows in", f"{scorer.schema!r}"),
+        ("rows in", repr(scorer.schema).removeprefix("Schema(").removesuffix(")")),
         ("losses", f"{locus.loss_.name}{f', in {locus.unit_}' if locus.unit_ else ''}"),
         ("model", fitted_text(locus)),
         ("bounds", locus.calibration_.sentence(list(scorer.alphas))),

@@ -499,14 +499,16 @@ def test_progress_shows_rows_and_their_speed(monkeypatch):
 
     from rich.console import Console
 
-    from locuscore._shared.progress import progress_bar
+    from locuscore._shared import progress
 
     monkeypatch.setenv("TERM", "xterm")  # a dumb terminal shows no progress
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=80)
-    with progress_bar(300, 100, console, of="rows") as advance:
+    with progress.progress_bar(300, 100, console, of="rows") as advance:
         advance(50)
-        time.sleep(0.01)
+        while not progress._display.is_open:
+            time.sleep(0.01)
         advance(50)
     assert re.search(r"200 of 300 rows, [\d,]+ rows/s", drawn.getvalue())
 

@@ -89,7 +89,7 @@ def _facts(facts: Facts) -> str:
         for name, text in facts
         if text
     ]
-    return f"<dl>{''.join(rows)}</dl>" if rows else ""
+    return f"<dl{class_of('facts')}>{''.join(rows)}</dl>" if rows else ""
 
 
 def _lines(text: Text) -> Sequence[str]:

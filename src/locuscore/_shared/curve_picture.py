@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from locuscore._shared.cards import class_of, safe
 
 WIDTH, HEIGHT = 560, 250
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 24, 42  # room for the numbers and names
+LEFT, RIGHT, TOP, BOTTOM = 48, 24, 24, 42  # room for the numbers and names
 
 
 def curve_picture(

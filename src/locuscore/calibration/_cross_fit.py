@@ -21,6 +21,7 @@ from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
 from locuscore._shared.checks import check_count
 from locuscore._shared.frames import n_rows
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.calibration._all_rows import AllRows, AllRowsFit, refuse_extras
 from locuscore.calibration._choice import Choice
@@ -92,7 +93,8 @@ class CrossFit(Choice):
         order = np.random.default_rng(order_seed).permutation(n)
         folds = np.sort(order[: n - n % k].reshape(k, -1), axis=1)
         signals, models, widths, tails = [], [], [], []
-        for fold, engine_seed, opinion_seed in zip(folds, seeds[:k], seeds[k:], strict=True):
+        parts = list(zip(folds, seeds[:k], seeds[k:], strict=True))
+        for fold, engine_seed, opinion_seed in tracked(parts, "folds"):
             # In their own order, which is random among exchangeable rows.
             learned = rows.learn(np.setdiff1d(np.arange(n), fold), (engine_seed, opinion_seed))
             S = learned.signals(rows.outputs.take(fold))

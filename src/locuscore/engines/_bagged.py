@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from locuscore._protocols import FloatArray, LossEngine
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import StackedDraws
 
@@ -50,7 +51,7 @@ class Bagged(BaseEstimator):
         rng = np.random.default_rng(part_seed)
         size = max(min(2, len(z)), round(self.share * len(z)))
         self.engines_ = []
-        for seed in seeds:
+        for seed in tracked(seeds, "copies of the engine"):
             rows = rng.permutation(len(z))[:size]
             self.engines_.append(seeded(self.engine, seed).fit(S[rows], z[rows]))
         return self

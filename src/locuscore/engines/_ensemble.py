@@ -13,6 +13,7 @@ from locuscore._laws.signed_errors import SignedErrors, fit_engine
 from locuscore._protocols import FloatArray, IntArray, LossEngine
 from locuscore._shared.checks import check_methods
 from locuscore._shared.kept import Kept
+from locuscore._shared.progress import tracked
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore.draws import WeightedDraws
 from locuscore.engines._folds import Law, fold_laws
@@ -89,7 +90,10 @@ class Ensemble(BaseEstimator):
             self.weights_ = _stacked_weights(ready, S, z, self.cv, fold_seed, errors, clusters)
         else:
             self.weights_ = given
-        self.engines_ = [fit_engine(engine, S, z, errors, clusters=clusters) for engine in ready]
+        self.engines_ = [
+            fit_engine(engine, S, z, errors, clusters=clusters)
+            for engine in tracked(ready, "engines")
+        ]
         return self
 
     def predict_draws(self, S: FloatArray) -> WeightedDraws:

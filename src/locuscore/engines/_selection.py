@@ -16,7 +16,7 @@ from locuscore._protocols import FloatArray, IntArray, LossDraws, LossEngine
 from locuscore._shared.cards import Card, Table
 from locuscore._shared.checks import LocusWarning, check_alpha, check_methods
 from locuscore._shared.kept import Kept
-from locuscore._shared.progress import tracked
+from locuscore._shared.progress import progress_bar
 from locuscore._shared.seeds import seeded, spawn_seeds
 from locuscore._shared.shown import cut
 from locuscore.engines._ensemble import Ensemble
@@ -144,17 +144,19 @@ def select_engine(
         S, z, errors = S[rows], z[rows], None if errors is None else errors.take(rows)
         clusters = None if clusters is None else clusters[rows]
     records, pairs = [], list(zip(named.items(), seeds, strict=True))
-    for (name, engine), seed in tracked(pairs, "comparing engines"):
-        start = time.perf_counter()
-        folds = fold_laws(seeded(engine, seed), S, z, cv, fold_seed, errors, clusters)
-        record = {"name": name} | _score(folds, z, level)
-        records.append(record | {"seconds": time.perf_counter() - start})
-        if record["error"] is not None:
-            warnings.warn(
-                f"engine {name} is left out of the selection: {record['error']}",
-                LocusWarning,
-                stacklevel=2,
-            )
+    with progress_bar(len(pairs), of="engines compared") as advance:
+        for (name, engine), seed in pairs:
+            start = time.perf_counter()
+            folds = fold_laws(seeded(engine, seed), S, z, cv, fold_seed, errors, clusters)
+            record = {"name": name} | _score(folds, z, level)
+            records.append(record | {"seconds": time.perf_counter() - start})
+            advance(1)
+            if record["error"] is not None:
+                warnings.warn(
+                    f"engine {name} is left out of the selection: {record['error']}",
+                    LocusWarning,
+                    stacklevel=2,
+                )
     records.sort(key=lambda record: (record["error"] is not None, record["crps"]))
     if records[0]["error"] is not None:
         reasons = "; ".join(f"{record['name']}: {record['error']}" for record in records)

@@ -14,6 +14,7 @@ from locuscore._protocols import FloatArray, IntArray, Rows
 from locuscore._shared.checks import as_floats, check_count
 from locuscore._shared.frames import as_array, as_rows, n_rows, take_rows
 from locuscore._shared.labels import label_codes
+from locuscore._shared.progress import tracked
 
 # Bounds of a batch, given the rows before it whose labels are known, their losses, and the batch.
 Policy = Callable[[Rows, FloatArray, Rows], ArrayLike]
@@ -116,7 +117,7 @@ def replay(policy: Policy, X: Rows, z: FloatArray, batches: ArrayLike, delay: in
     lag = check_count(delay, "delay")
     starts = _starts(batches, len(z))
     bound = np.empty(len(z))
-    for place, (start, stop) in enumerate(pairwise(starts)):
+    for place, (start, stop) in tracked(list(enumerate(pairwise(starts))), "batches"):
         known = np.arange(starts[max(0, place + 1 - lag)])
         batch = take_rows(X, np.arange(start, stop))
         found = as_floats(as_array(policy(take_rows(X, known), z[known], batch)), "the bounds")

@@ -19,6 +19,7 @@ from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
 from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
 from locuscore._shared.labels import read_labels
+from locuscore._shared.progress import now, spinner
 from locuscore._shared.seeds import spawn_seeds
 from locuscore._shared.shown import call_text, cut
 from locuscore._shared.targets import as_targets
@@ -266,9 +267,12 @@ def report_batches(
         random_state=random_state,
         allow_rows_used_in_fit=allow_rows_used_in_fit,
     )
-    for batch in chain(first, stream):
-        seen.add(*batch)
-    return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))
+    with spinner("report"):
+        for batch in chain(first, stream):
+            now(f"{seen.n_rows:,} rows done")
+            seen.add(*batch)
+        now("counts, curves and what drives the bounds")
+        return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))
 
 
 def _in_order(batch: Batch) -> Batch:

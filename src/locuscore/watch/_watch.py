@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from locuscore import Scorer
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.frames import as_batch, columns_like
+from locuscore._shared.progress import now, spinner
 from locuscore.watch._advance import advance, advance_others
 from locuscore.watch._claim_test import ClaimTest
 from locuscore.watch._claims import Claim, claims_of, group_text
@@ -357,10 +358,14 @@ class Watch:
 
     def status(self) -> Status:
         """Test all rows that have reached their age, each once, and say how things stand."""
-        unpriced = self._price()
-        advance_others(self.ledger, self.digest)
-        tests = self.advance()
-        return status_of(self, tests, unpriced, drift_of(self), what_if(self, tests))
+        with spinner("testing the promises"):
+            unpriced = self._price()
+            advance_others(self.ledger, self.digest)
+            tests = self.advance()
+            now("comparing scores without labels")
+            drift = drift_of(self)
+            now("trying a recalibration")
+            return status_of(self, tests, unpriced, drift, what_if(self, tests))
 
     def advance(self) -> dict[str, ClaimTest]:
         """Hand matured rows to the tests, and save these; two calls at once never repeat a row."""
