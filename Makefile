@@ -36,9 +36,10 @@ docs: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/docs/doctrees . build/docs/html
 	@echo "build/docs/html/index.html"
 
-# The core alone: no optional package is installed, so a stray import fails here.
+# The core alone: no optional package is installed, so a stray import fails here. The theorems
+# import nothing that other tests do not; `make test` and `make test-oldest` run them.
 test-core: .venv-core/.core
-	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra"
+	$(TEST_THREADS) .venv-core/bin/python -m pytest -n 2 -m "not extra" --ignore tests/guarantees
 
 # The core with the oldest packages that pyproject.toml allows.
 test-oldest: .venv-oldest/.ready

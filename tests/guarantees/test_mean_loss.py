@@ -11,7 +11,7 @@ from locuscore import certify_mean_loss, mean_loss_bound
 from locuscore._rules import betting
 from locuscore._rules.betting import SHARE, Games, rejected, stopped_capital
 
-REPEATS = 4_000
+REPEATS = 2_000
 LEVELS = (0.01, 0.05, 0.1, 0.3)
 ETA = 0.1
 LAWS = {

@@ -7,7 +7,7 @@ from scipy.special import betaincinv
 from helpers import assert_binomial
 from locuscore import operating_curve
 
-REPEATS, DELTA = 2_000, 0.1
+REPEATS, DELTA = 1_000, 0.1
 
 
 class Continuous:
