@@ -31,9 +31,10 @@ postgres:
 		{ apt-get update && apt-get install -y --no-install-recommends postgresql; } \
 		>/dev/null 2>&1 || echo "PostgreSQL is missing and cannot be installed here; its tests are skipped."
 
-# The site, in build/docs/html; a warning fails it.
-docs: .venv/.dev
+# The site, in build/docs/html; a warning fails it, and so does a page that a reader could not use.
+docs: .venv/.dev browser
 	$(TEST_THREADS) $(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/docs/doctrees . build/docs/html
+	$(BIN)/python docs/check_site.py build/docs/html
 	@echo "build/docs/html/index.html"
 
 # The core alone: no optional package is installed, so a stray import fails here. The theorems

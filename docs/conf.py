@@ -288,6 +288,32 @@ def _nothing_is_fetched(app: Any, exception: Exception | None) -> None:
         raise ExtensionError(f"these pages load something from elsewhere: {guilty}")
 
 
+SUMMARY = '<summary><span class="toctree-toggle" role="presentation">'
+NAMED_SUMMARY = SUMMARY.replace("<summary>", '<summary aria-label="Pages below this one">')
+LINES_OF_SIGNATURE = re.compile(r'(<span class="sig-paren">\(</span>\s*)<dl>(.*?)</dl>', re.DOTALL)
+
+
+def _for_screen_readers(text: str) -> str:
+    """Name what has no name, and make lists of what only looks like one plain boxes."""
+    text = text.replace(SUMMARY, NAMED_SUMMARY)
+    return LINES_OF_SIGNATURE.sub(_plain_lines, text)
+
+
+def _plain_lines(match: re.Match[str]) -> str:
+    opening, lines = match.groups()
+    lines = lines.replace("<dd>", '<div class="sig-line">').replace("</dd>", "</div>")
+    return f"{opening}<div>{lines}</div>"
+
+
+def _repair_pages(app: Any, exception: Exception | None) -> None:
+    """Repair in the pages what the theme and Sphinx leave to screen readers to guess."""
+    for page in () if exception else Path(app.outdir).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        repaired = _for_screen_readers(text)
+        if repaired != text:
+            page.write_text(repaired, encoding="utf-8")
+
+
 def _label_cells(app: Any, doctree: nodes.document, docname: str) -> None:
     """Give cells of tables with four columns or more their heading, for narrow screens."""
     for table in doctree.findall(nodes.table):
@@ -312,6 +338,7 @@ def setup(app: Any) -> None:
     """Register the above with Sphinx."""
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("build-finished", _nothing_is_fetched)
+    app.connect("build-finished", _repair_pages)
     app.connect("source-read", _complete)
     app.connect("doctree-resolved", _label_cells)
     app.connect("autodoc-process-signature", _short_types)
