@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from locuscore._row_columns import Column
     from locuscore._row_scores import Given, RowBlock
     from locuscore._rules.batch import BatchSelection, select_batch
+    from locuscore._rules.batch_loss import LossSelection, select_mean_loss, select_total_loss
     from locuscore._rules.cascade import certify_cascade
     from locuscore._rules.cascade_rule import CascadeRule
     from locuscore._rules.certificate import (
@@ -89,6 +90,7 @@ _HOMES = {
     "Kept": "_shared.kept",
     "Locus": "_locus",
     "LocusWarning": "_shared.checks",
+    "LossSelection": "_rules.batch_loss",
     "MeanLossCertificate": "_rules.certificate",
     "OperatingCurve": "_rules.curve",
     "Reuse": "_inputs.used_rows",
@@ -132,6 +134,8 @@ _HOMES = {
     "rows_for_certificate": "_rules.plan",
     "rows_for_coverage": "_rules.plan",
     "select_batch": "_rules.batch",
+    "select_mean_loss": "_rules.batch_loss",
+    "select_total_loss": "_rules.batch_loss",
     "tau_rule": "_rules.rule",
     "tune_alpha": "_rules.tune",
     "tune_threshold": "_rules.tune",
@@ -158,6 +162,7 @@ __all__ = [
     "Kept",
     "Locus",
     "LocusWarning",
+    "LossSelection",
     "MeanLossCertificate",
     "OperatingCurve",
     "Reuse",
@@ -201,6 +206,8 @@ __all__ = [
     "rows_for_certificate",
     "rows_for_coverage",
     "select_batch",
+    "select_mean_loss",
+    "select_total_loss",
     "tau_rule",
     "tune_alpha",
     "tune_threshold",

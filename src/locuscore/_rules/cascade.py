@@ -18,7 +18,7 @@ from locuscore._rules.cascade_path import (
     safe_to_cheap,
 )
 from locuscore._rules.cascade_rule import CascadeRule, check_models, check_same_models
-from locuscore._rules.certificate import CascadeCertificate
+from locuscore._rules.certificate import CascadeCertificate, digest_of_rows
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL
 from locuscore._rules.thresholds import Start, largest_certified, why_none_passed
 from locuscore._shared.checks import (
@@ -116,7 +116,7 @@ def certify_cascade(
     claim = CascadeCertificate(
         n_models=len(names), n_rows=len(rows), tau=float(tau), eta=share, delta=error,
         among="all questions" if among_all else "answers sent",
-        costs=tuple(rows.costs.tolist()), thresholds=source,
+        costs=tuple(rows.costs.tolist()), thresholds=source, rows_digest=digest_of_rows(losses),
     )  # fmt: skip
     path = safe_to_cheap(known, share, among_all)
     before = CandidateCascades.along(known, path, among_all)

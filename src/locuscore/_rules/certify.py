@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import binomial_p_value
-from locuscore._rules.certificate import ExceedanceCertificate
+from locuscore._rules.certificate import ExceedanceCertificate, digest_of_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import check_grid, checked_rows, threshold_table
 from locuscore._rules.thresholds import (
@@ -215,7 +215,8 @@ def claim_on(
     """The checked scores, whether each row is bad, and the claim to be certified on them."""
     s, bad = checked_rows(score, losses, tau)
     target, error = check_between(eta, "eta"), check_between(delta, "delta")
-    return s, bad, ExceedanceCertificate(n_rows=len(s), tau=float(tau), eta=target, delta=error)
+    claim = ExceedanceCertificate(n_rows=len(s), tau=float(tau), eta=target, delta=error)
+    return s, bad, replace(claim, rows_digest=digest_of_rows(losses))
 
 
 def certify_rows(

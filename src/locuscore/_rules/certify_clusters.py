@@ -12,7 +12,7 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules.betting import SHARE, TOP, Games, generator_seeded_by, p_values
 from locuscore._rules.binomial_tests import first_failure
-from locuscore._rules.certificate import ClusterCertificate
+from locuscore._rules.certificate import ClusterCertificate, digest_of_rows
 from locuscore._rules.certify import CHOSEN_BEFORE, ONE_CALL, check_starts
 from locuscore._rules.mean_loss import (
     ENOUGH_ROWS,
@@ -106,6 +106,7 @@ def certify_clusters(
         eta=share,
         delta=error,
         thresholds=source,
+        rows_digest=digest_of_rows(losses),
     )
     if shares is None:
         shares = np.array([_start(rows.n_clusters, claim)])

@@ -20,7 +20,7 @@ from locuscore._rules.betting import (
     upper_bound,
 )
 from locuscore._rules.binomial_tests import first_failure
-from locuscore._rules.certificate import MeanLossCertificate
+from locuscore._rules.certificate import MeanLossCertificate, digest_of_rows
 from locuscore._rules.rule import FlagRule
 from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import (
@@ -151,6 +151,7 @@ def certify_mean_loss(
     claim = MeanLossCertificate(
         n_rows=len(s), eta=float(eta), delta=delta, low=low, high=high, thresholds=source
     )
+    claim = replace(claim, rows_digest=digest_of_rows(z))
     claim, guarantee = _outcome(claim, len(s), table, n_passed, spread, needed)
     return FlagRule(
         of or Score.other(""),

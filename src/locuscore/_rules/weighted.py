@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.betting import rows_without_loss
-from locuscore._rules.certificate import WeightedCertificate
+from locuscore._rules.certificate import WeightedCertificate, digest_of_rows
 from locuscore._rules.mean_loss import (
     ENOUGH_ROWS,
     FEWEST_ROWS,
@@ -117,6 +117,7 @@ def certify_weighted(
         largest_weight=largest,
         effective_rows=_effective(rows.u),
         thresholds=source,
+        rows_digest=digest_of_rows(losses),
     )
     if n_passed:
         claim, guarantee = _certified(claim, table, n_passed - 1, rows)
