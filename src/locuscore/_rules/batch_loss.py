@@ -26,16 +26,26 @@ from locuscore._rules.batch import ROUNDING
 from locuscore._rules.betting import generator_seeded_by
 from locuscore._shared.accepted import distinct_counts, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_same_length, check_scores
+from locuscore._shared.shown import Shown
 
 SLACK = 0.25  # of a largest loss; compared in benchmarks/choices/batch_loss.py
 
 
-@dataclass(frozen=True)
-class LossSelection:
+@dataclass(frozen=True, repr=False)
+class LossSelection(Shown):
     """Which rows of one batch are accepted, and a promise about the average over many batches.
 
     `bounded` says which average is at most `level`. `e_values` are those of the rows: zero where
     the loss could be anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import select_total_loss
+    >>> score = np.arange(200) / 200
+    >>> batch = select_total_loss([0.2, 0.9], score, score**2, 0.1, largest_loss=1)
+    >>> batch.accepted.tolist(), batch.n_accepted, batch.n_cal
+    ([True, False], 1, 200)
     """
 
     accepted: np.ndarray

@@ -18,8 +18,9 @@ from locuscore._rules.cascade_path import (
     safe_to_cheap,
 )
 from locuscore._rules.cascade_rule import CascadeRule, check_models, check_same_models
-from locuscore._rules.certificate import CascadeCertificate, digest_of_rows
+from locuscore._rules.certificate import CascadeCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, INDEPENDENT, ONE_CALL
+from locuscore._rules.threshold_counts import digest_of_rows
 from locuscore._rules.thresholds import Start, largest_certified, why_none_passed
 from locuscore._shared.checks import (
     as_floats,

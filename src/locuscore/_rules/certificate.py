@@ -323,7 +323,6 @@ class OtherEvidence(Certificate):
         return dict(self.values)
 
 
-MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of splitmix64
 SHARES = frozenset(("alpha", "delta", "level", "acceptance", "exceedance", "p_value"))
 KINDS: tuple[type[Any], ...] = (
     JointClaim,
@@ -335,20 +334,6 @@ KINDS: tuple[type[Any], ...] = (
     MeanLossCertificate,
     MatchedAcceptance,
 )
-
-
-def digest_of_rows(losses: ArrayLike) -> str:
-    """Tells labelled rows from others by their losses, in whatever order these are given.
-
-    Two certificates with one digest were made on the same rows, so that their deltas add up. Equal
-    losses of other rows have the same digest too, which errs on the safe side.
-    """
-    # Plus zero turns -0.0 into 0.0. Sums forget the order, at a fraction of the cost of sorting.
-    bits = (np.ravel(np.asarray(losses, dtype=np.float64)) + 0.0).view(np.uint64)
-    for shift, factor in MIXING:
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    total = int(np.sum(bits ^ (bits >> np.uint64(31)), dtype=np.uint64))
-    return f"{total:016x}"
 
 
 def certificate_from(evidence: Mapping[str, Any]) -> Certificate:

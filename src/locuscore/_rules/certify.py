@@ -13,9 +13,14 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import binomial_p_value
-from locuscore._rules.certificate import ExceedanceCertificate, digest_of_rows
+from locuscore._rules.certificate import ExceedanceCertificate
 from locuscore._rules.rule import FlagRule
-from locuscore._rules.threshold_counts import check_grid, checked_rows, threshold_table
+from locuscore._rules.threshold_counts import (
+    check_grid,
+    checked_rows,
+    digest_of_rows,
+    threshold_table,
+)
 from locuscore._rules.thresholds import (
     CandidateThresholds,
     Start,

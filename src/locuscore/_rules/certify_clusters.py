@@ -12,7 +12,7 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._rules.betting import SHARE, TOP, Games, generator_seeded_by, p_values
 from locuscore._rules.binomial_tests import first_failure
-from locuscore._rules.certificate import ClusterCertificate, digest_of_rows
+from locuscore._rules.certificate import ClusterCertificate
 from locuscore._rules.certify import CHOSEN_BEFORE, ONE_CALL, check_starts
 from locuscore._rules.mean_loss import (
     ENOUGH_ROWS,
@@ -24,7 +24,7 @@ from locuscore._rules.mean_loss import (
     quantile_thresholds,
 )
 from locuscore._rules.rule import FlagRule
-from locuscore._rules.threshold_counts import checked_rows
+from locuscore._rules.threshold_counts import checked_rows, digest_of_rows
 from locuscore._shared.checks import check_between, check_same_order, check_scores
 from locuscore._shared.labels import label_codes
 

@@ -20,8 +20,9 @@ from locuscore._rules.betting import (
     upper_bound,
 )
 from locuscore._rules.binomial_tests import first_failure
-from locuscore._rules.certificate import MeanLossCertificate, digest_of_rows
+from locuscore._rules.certificate import MeanLossCertificate
 from locuscore._rules.rule import FlagRule
+from locuscore._rules.threshold_counts import digest_of_rows
 from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import (
     check_between,

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.betting import rows_without_loss
-from locuscore._rules.certificate import WeightedCertificate, digest_of_rows
+from locuscore._rules.certificate import WeightedCertificate
 from locuscore._rules.mean_loss import (
     ENOUGH_ROWS,
     FEWEST_ROWS,
@@ -30,7 +30,7 @@ from locuscore._rules.mean_loss import (
     tested_in_order,
 )
 from locuscore._rules.rule import FlagRule
-from locuscore._rules.threshold_counts import checked_rows
+from locuscore._rules.threshold_counts import checked_rows, digest_of_rows
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import check_between, check_same_length, check_scores
 
