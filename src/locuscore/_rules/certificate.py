@@ -54,8 +54,7 @@ class ExceedanceCertificate(Certificate):
     `thresholds` says which ones were tested. A test in sequence has its starts: how many rows each
     accepts, and the part of delta it has; the paper's bound has its slacks. Then come what the
     certified threshold accepts, or the rows that would have been needed: inf if no number of rows
-    would do. `calibration` is the digest of the calibration behind a bound or an exceedance, and
-    `rows_digest` that of the certifying rows, see `digest_of_rows`.
+    would do. `calibration` is the digest of the calibration of a bound or exceedance.
 
     Examples
     --------
