@@ -11,6 +11,7 @@ from typing import Any
 
 from docutils import nodes
 from numpy.typing import ArrayLike
+from PIL import Image, ImageOps
 from sphinx.errors import ExtensionError
 from sphinx.util.typing import stringify_annotation
 
@@ -59,12 +60,13 @@ numpydoc_show_class_members = False  # the template of classes lists them
 numpydoc_xref_param_type = False
 templates_path = [str(Path(__file__).parent / "_templates")]  # autosummary looks from the root
 
+THUMBNAIL = (480, 336)
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "docs/gallery",
     "filename_pattern": "plot_",
     "within_subsection_order": "FileNameSortKey",
-    "thumbnail_size": (480, 336),
+    "thumbnail_size": THUMBNAIL,
     "abort_on_example_error": True,
     "backreferences_dir": "docs/gallery/backreferences",  # pages of names show their examples
     "doc_module": ("locuscore",),
@@ -275,6 +277,20 @@ def _short_types(
     return signature, returns
 
 
+def _first_panels(app: Any) -> None:
+    """Make thumbnails of the first panel where a picture has several, so that it can be seen."""
+    for thumbnail in (ROOT / "docs" / "gallery" / "images" / "thumb").glob("*_thumb.png"):
+        whole = thumbnail.parents[1] / thumbnail.name.replace("_thumb", "_001")
+        with Image.open(whole) as picture:
+            width, height = picture.size
+            if width > 1.9 * height:
+                width //= 2
+            elif height > 1.1 * width:
+                height //= 2
+            panel = picture.convert("RGB").crop((0, 0, width, height))
+        ImageOps.pad(panel, THUMBNAIL, color="white").save(thumbnail)
+
+
 WIDE = 4  # columns; a telephone shows three
 
 FETCHED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["'](?:https?:)?//""")
@@ -337,6 +353,7 @@ def _skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, option
 def setup(app: Any) -> None:
     """Register the above with Sphinx."""
     app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("builder-inited", _first_panels, priority=900)  # the gallery is made by then
     app.connect("build-finished", _nothing_is_fetched)
     app.connect("build-finished", _repair_pages)
     app.connect("source-read", _complete)
