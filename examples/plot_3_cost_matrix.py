@@ -33,7 +33,7 @@ classifier = RandomForestClassifier(100, random_state=0).fit(X_train, y_train)
 
 locus = Locus(classifier, loss=cost([[0, 10], [500, 0]]), random_state=0).fit(X_cal, y_cal)
 bound = locus.loss_bound(X_new, alpha=0.02)
-risk = locus.exceedance(X_new, tau=10)
+level = locus.exceedance(X_new, tau=10)
 costs = locus.losses(X_new, y_new)
 
 for value in (0, 10, 500):
@@ -48,7 +48,7 @@ for value in (0, 10, 500):
 # mistakes differ: a doubtful "fault" is cheap, a doubtful "no fault" is not.
 
 doubt = 1 - classifier.predict_proba(X_new).max(axis=1)
-scores = {"Locus, exceedance at 10 dollars": risk, "doubt of the classifier": doubt}
+scores = {"Locus, exceedance at 10 dollars": level, "doubt of the classifier": doubt}
 ax = plots.exceedance_curves(scores, costs, tau=10, unit="dollars")
 ax.set_title("Missed faults among the answers we act on")
 plt.show()

@@ -1,4 +1,4 @@
-"""Acceptance and exceedance at every threshold, with a band that holds for all of them at once."""
+"""Acceptance and bad among the accepted at every threshold, with bands that hold at once."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,12 +105,12 @@ class OperatingCurve:
 
     @cached_property
     def low(self) -> FloatArray:
-        """Lower band of the exceedance."""
+        """Lower band of the share of bad rows among the accepted."""
         return np.repeat(self._cells.low, self._cells.size)
 
     @cached_property
     def high(self) -> FloatArray:
-        """Upper band of the exceedance."""
+        """Upper band of the share of bad rows among the accepted."""
         return np.repeat(self._cells.high, self._cells.size)
 
     @property
@@ -172,7 +172,7 @@ def operating_curve(
     delta: float = 0.05,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> OperatingCurve:
-    """Acceptance and conditional exceedance at all thresholds, with simultaneous bands.
+    """Acceptance, and bad among the accepted, at all thresholds, with simultaneous bands.
 
     Exact in finite samples for independent rows, any law and any ties. Order the n rows by score,
     equal scores at random (`random_state`, used for nothing else), and let ``T_k`` be the k-th

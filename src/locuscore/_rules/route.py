@@ -154,7 +154,7 @@ def route(
     review_budget
         Number of rows (an int) or share of the batch (a float from 0 to 1) that may be reviewed.
     score_cal, losses_cal, tau, delta
-        Labelled rows, drawn like the batch, from which the exceedance among the accepted is
+        Labelled rows, drawn like the batch, from which the bad among the accepted are
         estimated, with an exact interval of level 1 - delta. The cut comes from the batch alone.
 
     Examples

@@ -32,13 +32,13 @@ def tune_threshold(
     grid: ArrayLike | None = None,
     min_acceptance: float = 0.0,
 ) -> FlagRule:
-    """Threshold whose exceedance among the accepted is closest to eta; a heuristic (LOCUS-Tuned).
+    """Threshold whose share of bad rows among the accepted is closest to eta; a heuristic.
 
-    ``argmin |q(threshold) - eta|`` with ``q = #{score <= threshold, loss > tau} / max(n, 1)`` and n
-    the accepted rows, over the thresholds that accept at least the share `min_acceptance`. Among
-    equally close thresholds it takes the one that accepts most rows, and of those the smallest.
-    Without a grid every threshold that makes a difference is tried: each distinct finite score, and
-    -inf, which accepts nothing and has ``q = 0``.
+    LOCUS-Tuned in the paper: ``argmin |q(threshold) - eta|``, with n the accepted rows and
+    ``q = #{score <= threshold, loss > tau} / max(n, 1)``, over the thresholds that accept at least
+    the share `min_acceptance`. Among equally close thresholds it takes the one that accepts most
+    rows, and of those the smallest. Without a grid every threshold that makes a difference is
+    tried: each distinct finite score, and -inf, which accepts nothing and has ``q = 0``.
 
     Examples
     --------

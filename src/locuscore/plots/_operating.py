@@ -130,7 +130,7 @@ def operating_by_threshold(
     log: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw acceptance and exceedance with their bands against the threshold of the score.
+    """Draw acceptance, and bad among the accepted, with bands against the threshold of the score.
 
     `curve` comes from `operating_curve`. A given `threshold` is marked with its figures, and a line
     shows the tolerated share `eta`. `score` names the horizontal axis, and `unit` is the unit of
