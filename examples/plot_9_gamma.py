@@ -14,6 +14,7 @@ scarcer the data, the more pessimistic the envelope. The guarantee over all rows
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from locuscore import KNNGamma, Locus, plots
 from locuscore.engines import Bagged, Scale
@@ -27,7 +28,8 @@ def predictor(X):
     return X[:, 0]
 
 
-settings = {"engine": Bagged(Scale(), n_draws=10), "signals": "x", "random_state": 0}
+small = HistGradientBoostingRegressor(max_iter=30)
+settings = {"engine": Bagged(Scale(small), n_draws=10), "signals": "x", "random_state": 0}
 plain = Locus(predictor, **settings).fit(X, y)
 careful = Locus(predictor, gamma=KNNGamma(k=50), **settings).fit(X, y)
 
