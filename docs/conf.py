@@ -226,7 +226,7 @@ BOXES = {
     "<!-- end hero -->": "`````\n``````",
 }
 PICTURE = re.compile(
-    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
+    r'<picture>.*?<img alt="([^"]+)" src="([^"]+)_light\.png">\s*</picture>', re.DOTALL
 )
 
 
@@ -240,11 +240,12 @@ def _boxes(text: str) -> str:
 
 
 def _themed(match: re.Match[str]) -> str:
-    """A picture for each mode: the reader may choose the mode here, whatever the system has."""
-    dark, text, light = match.groups()
+    """A picture for each mode and width: the mode is the reader's choice here, not the system's."""
+    text, stem = match.groups()
     return "\n".join(
-        f"```{{image}} {path}\n:alt: {text}\n:class: only-{mode}\n```\n"
-        for mode, path in (("light", light), ("dark", dark))
+        f"```{{image}} {stem}{width}_{mode}.png\n:alt: {text}\n:class: only-{mode} {screen}\n```\n"
+        for mode in ("light", "dark")
+        for width, screen in (("", "wide-screen"), ("_narrow", "narrow-screen"))
     )
 
 
