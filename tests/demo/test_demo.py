@@ -10,7 +10,7 @@ from scipy.stats import beta, binom
 
 import locuscore
 from locuscore.__main__ import main
-from locuscore.demo._measure import Setting, example_rows, summary
+from locuscore.demo._measure import Setting, example_rows, reason_row, summary
 
 pytestmark = pytest.mark.extra
 
@@ -34,7 +34,7 @@ def test_printed_figures_are_those_of_the_data(ran):
     m, text, _ = ran
     words = " ".join(text.split())
     assert f"{np.mean(m.loss <= m.bound):.2%} of the 500 test errors" in words
-    accepted, bad = m.bound <= 500.0, np.abs(m.prediction - m.truth) > 500.0
+    accepted, bad = m.bound <= m.setting.tau, m.loss > m.setting.tau
     line = next(line for line in text.splitlines() if "(Locus)" in line)
     assert line.split()[-5:] == [
         "at",
@@ -61,7 +61,8 @@ def test_printed_rows_are_those_of_the_data(ran):
 
 def test_nothing_is_wider_than_the_screen(ran):
     _, text, _ = ran
-    lines = [line for line in text.splitlines() if not line.startswith(("Picture", "Report"))]
+    paths = ("Picture", "Report", "locuscore ", "  -o ", "  --tau ")  # people copy them
+    lines = [line for line in text.splitlines() if not line.startswith(paths)]
     assert max(map(len, lines)) <= 80
     assert "…" not in text
 
@@ -72,6 +73,28 @@ def test_the_report_is_that_of_the_same_rows(ran):
     assert f"Report: {folder / 'report.html'}" in text
     covered = int(np.sum(m.loss <= m.bound))
     assert f"{covered} of 500 test losses" in page
+
+
+def test_a_flagged_row_has_the_second_opinions_reason(ran):
+    m, text, _ = ran
+    row, said = reason_row(m)
+    assert m.bound[row] > m.setting.tau
+    assert m.loss[row] > m.setting.tau
+    words = " ".join(text.split())
+    assert said in words
+    assert f"${m.truth[row]:,.0f}" in words
+    assert said.startswith("a second model expects")
+
+
+def test_the_commands_that_it_ends_with_work(ran, capsys):
+    _, text, folder = ran
+    lines = text.replace("\\\n", "").splitlines()
+    commands = [line for line in lines if line.startswith("locuscore ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert main(command.split()[1:]) == 0, command
+    capsys.readouterr()
+    assert (folder / "scored.csv").read_text().count("\n") == 501
 
 
 def test_the_interval_is_the_beta_mixture_of_binomials(ran):
@@ -89,7 +112,7 @@ def test_the_interval_is_the_beta_mixture_of_binomials(ran):
 
 def test_rivals_flag_as_many_rows(ran):
     m, _, _ = ran
-    assert {int(flag.sum()) for flag in m.flags.values()} == {int(np.sum(m.bound > 500.0))}
+    assert {int(flag.sum()) for flag in m.flags.values()} == {int(np.sum(m.bound > m.setting.tau))}
     for name in ("outlier", "label_sd"):
         score, flag = getattr(m, name), m.flags[name]
         assert score[flag].min() >= score[~flag].max()

@@ -13,6 +13,7 @@ import locuscore
 from helpers import raises
 from locuscore import operating_curve, plots
 from locuscore.metrics import exceedance_curve, local_coverage
+from locuscore.plots._style import BLUE, VERMILION
 
 pytestmark = pytest.mark.extra
 
@@ -80,9 +81,10 @@ def agg():
 
 
 def texts(ax):
-    """All that can be read: labels, title and legend."""
+    """All that can be read: labels, title, legend and what is written into the picture."""
     legend = ax.get_legend()
     parts = [] if legend is None else [legend.get_title(), *legend.get_texts()]
+    parts += [ax.title, *ax.texts]
     return "\n".join([ax.get_xlabel(), ax.get_ylabel(), *(part.get_text() for part in parts)])
 
 
@@ -143,10 +145,52 @@ def test_no_label_is_clipped_or_under_a_title(name, ax):
         assert not ax.get_legend().get_window_extent().overlaps(ax.title.get_window_extent())
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_the_title_says_what_is_found(name, ax):
+    CALLS[name](ax=ax)
+    assert ax.get_title()
+    assert max(map(len, ax.get_title().splitlines())) <= 54
+
+
+def test_a_title_of_ones_own_stays(ax):
+    ax.set_title("mine")
+    plots.bound_against_loss(Z, U, ax=ax)
+    assert ax.get_title() == "mine"
+
+
+def test_findings_are_those_of_the_data(ax, rng):
+    z = rng.uniform(size=1000)
+    plots.bound_against_loss(z, np.full(1000, 0.5), alpha=0.4, ax=ax)
+    said = f"{np.mean(z <= 0.5):.1%} of the losses are within their bound, where 60% were promised"
+    assert " ".join(ax.get_title().split()) == said
+    curve = operating_curve(z, z, tau=0.9)
+    ax.set_title("")
+    plots.operating_by_threshold(curve, ax=ax)
+    place = np.argmax(curve.acceptance >= 0.7)
+    for value in (curve.acceptance[place], curve.exceedance[place], curve.high[place]):
+        assert f"{value:.1%}" in ax.get_title()
+
+
+def test_lines_are_named_beside_them_where_there_is_room(ax, rng):
+    z = rng.uniform(size=3000)
+    scores = {"good": z, "fair": z + rng.normal(size=3000), "none": rng.normal(size=3000)}
+    plots.exceedance_curves(scores, z, 0.7, ax=ax)
+    assert ax.get_legend() is None
+    boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
+    assert set(boxes) == set(scores)
+    names = list(boxes)
+    for i, name in enumerate(names):
+        assert not any(boxes[name].overlaps(boxes[other]) for other in names[i + 1 :])
+    alike = {"one": z, "two": z + 1e-9, "three": z + 2e-9}
+    ax.clear()
+    plots.exceedance_curves(alike, z, 0.7, ax=ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(alike)
+
+
 def test_bounds_and_losses_are_drawn_as_given(ax):
     plots.bound_against_loss(Z, U, alpha=0.1, unit="dollars", ax=ax)
-    within, within_edge = points(ax, "#0072B2")
-    above, above_edge = points(ax, "#D55E00")
+    within, within_edge = points(ax, BLUE)
+    above, above_edge = points(ax, VERMILION)
     np.testing.assert_array_equal(within, [[2, 1], [3, 2], [9, 8], [1, 0.5]])
     np.testing.assert_array_equal(above, [[4, 5]])
     np.testing.assert_array_equal(within_edge, [[1, 3]])  # the right edge, at its loss
@@ -171,7 +215,7 @@ def test_log_axes_show_small_values_at_their_end(ax):
     z, u = np.array([0.0, 1e-9, 5.0, 100.0]), np.array([1.0, 2.0, 10.0, 200.0])
     plots.bound_against_loss(z, u, log=True, ax=ax)
     floor = 0.01  # four decades below 200, to the nearest power of ten
-    within, _ = points(ax, "#0072B2")
+    within, _ = points(ax, BLUE)
     np.testing.assert_array_equal(within, np.column_stack([u, [floor, floor, 5.0, 100.0]]))
     assert "values below 0.01 drawn there" in ax.get_xlabel()
     assert ax.get_xscale() == ax.get_yscale() == "log"
@@ -182,7 +226,7 @@ def test_log_axes_show_small_values_at_their_end(ax):
 def test_many_rows_are_sampled_and_the_shares_are_of_all(ax, rng):
     z = rng.uniform(size=1000)
     plots.bound_against_loss(z, np.full(1000, 0.5), max_points=100, ax=ax)
-    drawn = sum(len(points(ax, colour)[0]) for colour in ("#0072B2", "#D55E00"))
+    drawn = sum(len(points(ax, colour)[0]) for colour in (BLUE, VERMILION))
     assert drawn == 100
     assert "100 of 1,000 rows drawn" in ax.get_xlabel()
     assert f"within the bound ({np.mean(z <= 0.5):.1%})" in texts(ax)
@@ -196,7 +240,7 @@ def test_distribution_counts_every_bound(ax):
     np.testing.assert_array_equal(edges, expected_edges)
     assert [bar.get_height() for bar in ax.patches[1:]] == [1]  # the infinite one
     assert ax.patches[1].get_x() > edges[-1]
-    assert "50.0% of rows at or below" in texts(ax)
+    assert "50.0% of the bounds are at or below tau = 3 dollars" in texts(ax)
 
 
 def test_distribution_on_a_log_axis_loses_no_row(ax):
@@ -268,7 +312,7 @@ def test_curves_and_band_are_those_of_the_metrics(ax, rng):
     assert set(np.round(corners, 12)) == set(
         np.round(np.append(banded.low[enough], banded.high[enough]), 12)
     )
-    assert "80% band" in texts(ax)
+    assert "band: 80%, at all thresholds at once" in texts(ax)
 
 
 def test_curves_without_a_band_and_with_infinite_scores(ax):
@@ -320,7 +364,7 @@ def test_threshold_takes_the_entry_below_it(ax, rng):
     low, high = curve.acceptance_low[99], curve.acceptance_high[99]
     assert f"accepted: {curve.acceptance[99]:.1%} ({low:.1%} to {high:.1%})" in texts(ax)
     assert "eta = 0.2" in texts(ax)
-    assert ax.get_xlabel() == "threshold of the risk"
+    assert ax.get_xlabel().splitlines()[0] == "threshold of the risk"
 
 
 def test_thresholds_that_make_no_sense_are_refused(ax):

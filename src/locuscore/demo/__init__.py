@@ -7,7 +7,15 @@ from typing import Any
 from locuscore import Scorer, plots
 from locuscore._shared.optional import require
 from locuscore._shared.progress import live_console, spinner
-from locuscore.demo._measure import STEPS, Measured, Setting, example_rows, measure, summary
+from locuscore.demo._measure import (
+    STEPS,
+    Measured,
+    Setting,
+    example_rows,
+    measure,
+    reason_row,
+    summary,
+)
 from locuscore.report import report
 
 __all__ = [
@@ -16,24 +24,28 @@ __all__ = [
     "draw",
     "example_rows",
     "measure",
+    "next_commands",
     "run",
+    "save",
     "show",
     "summary",
     "write_report",
 ]
 
+ARCHIVE, NEW_ROWS, MOST_NEW = "diamonds.locus", "new.csv", 5_000
+
 
 def run(
     setting: Setting | None = None, *, folder: str | Path = "demo_output", console: Any = None
 ) -> Measured:
-    """Measure, save picture and report in `folder`, and print what a new user should see."""
+    """Measure, save picture, report and scorer in `folder`, and print what a new user sees."""
     setting = Setting() if setting is None else setting
-    for package in ("pandas", "matplotlib", "rich"):
+    for package in ("pandas", "matplotlib", "rich", "skops"):
         require(package, extra="demo")
     console = require("rich.console", extra="demo").Console() if console is None else console
     if live_console(console) is None:
         console.print("Fitting the forests and Locus takes about half a minute.\n")
-    steps = iter(enumerate(STEPS, start=1))
+    steps, folder = iter(enumerate(STEPS, start=1)), Path(folder)
     with spinner("", console) as show_step:
 
         def step() -> None:
@@ -42,59 +54,110 @@ def run(
 
         measured = measure(setting, step)
         step()
-        path = draw(measured, Path(folder) / "diamonds.png")
+        picture = draw(measured, folder / "diamonds.png")
+        save(measured, folder)
         step()
-        page = write_report(measured, Path(folder) / "report.html")
-    show(measured, console, path)
-    console.print(f"Report: {page}", highlight=False, soft_wrap=True)
+        page = write_report(measured, folder / "report.html")
+    show(measured, console)
+    for name, path in (("Picture", picture), ("Report", page)):
+        console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
+    console.print()
+    console.rule("What next", characters="-")
+    for command, what in next_commands(folder):
+        console.print(f"# {what}", style="dim", highlight=False)
+        console.print(command, highlight=False, soft_wrap=True)
     return measured
 
 
-def show(m: Measured, console: Any, path: Path) -> None:
-    """Print the table, the guarantee and the figures."""
+def next_commands(folder: Path) -> list[tuple[str, str]]:
+    """Three commands that work after the demonstration, and what each does."""
+    scorer, rows = folder / ARCHIVE, folder / NEW_ROWS
+    score = f"locuscore score {scorer} {rows} \\\n  -o {folder / 'scored.csv'}"
+    certify = (
+        f"locuscore certify {scorer} {rows} \\\n"
+        f"  --tau 1000 --eta 0.05 -o {folder / 'strict.locus'}"
+    )
+    return [
+        (f"locuscore inspect {scorer}", "what the saved scorer promises"),
+        (score, "score new diamonds"),
+        (certify, "a stricter rule: at most 5 % of the accepted are off by more than $1,000"),
+    ]
+
+
+def save(m: Measured, folder: Path) -> None:
+    """Save the scorer, and some of the diamonds that it has not seen."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _scorer(m).save(folder / ARCHIVE)
+    n = min(MOST_NEW, len(m.loss))
+    m.rows.iloc[:n].assign(price=m.truth[:n]).to_csv(folder / NEW_ROWS, index=False)
+
+
+def show(m: Measured, console: Any) -> None:
+    """Print the table, a reason, the guarantee and the figures."""
     figures, alpha = summary(m), m.setting.alpha
     name, share, tolerance = f"U_{alpha:g}", f"{alpha:.0%}", f"${m.setting.tau:,.0f}"
     low, high = figures["interval"]
     outside = "[bold red]outside[/] (chance alone does that to one split in 20)"
     verdict = "[bold green]inside[/]" if figures["inside"] else outside
-    paragraphs = {
-        "opening": f"A random forest learned prices from {m.setting.n_train:,} diamonds. Locus "
-        f"learned the forest's errors |predicted - true| from {m.n_fit:,} others and was "
-        f"calibrated on {m.n_calibration:,} more. Below are {len(m.loss):,} that neither has seen. "
-        "(Random parts of 53,940 diamonds.)",
-        "legend": f"U_0.5 and {name} bound the error: about half, and about {share}, of all errors "
-        f"exceed theirs. Locus flags where {name} > {tolerance}. For comparison, two scores that "
-        "flag equally many diamonds: an isolation forest (is the stone unusual?) and sd(Y | x) "
-        "(do prices of such stones vary?), from a forest with 10 or more stones in a leaf that "
-        "averages y and y^2.",
-        "choice": "How the rows were chosen: one for each mix of flags; among the diamonds with "
-        f"that mix, the one at the {1 - alpha:.0%} point of the errors, so {share} did worse.",
-        "guarantee": f"For a new diamond drawn like these, the chance of an error above its {name} "
-        f"is at most {share}, and so is the chance that it is accepted and yet wrong by more than "
-        f"{tolerance}: whatever the predictor, the model of its errors and the data. (The chance "
-        "counts the draw of the calibration diamonds; a single draw gives a little more or less.)",
-        "coverage": f"{figures['coverage']:.2%} of the {len(m.loss):,} test errors are within "
-        f"their {name}. Of 100 random splits, 95 fall between {low:.2%} and {high:.2%} "
-        f"(beta-binomial law of the coverage): this one is {verdict}.",
-    }
     console.rule("How wrong can this one price be?", characters="-")
-    console.print(paragraphs["opening"], "\n", highlight=False, sep="")
+    _say(
+        console,
+        f"A price model in use knows weight and measures of a diamond, not colour and clarity. "
+        f"From {m.n_fit:,} sold diamonds Locus learned where its prices go wrong, and "
+        f"{m.n_calibration:,} more calibrated that. Below are {len(m.loss):,} that neither has "
+        "seen.",
+    )
     console.print(_example_table(m))
-    console.print(paragraphs["legend"], highlight=False)
-    console.print(paragraphs["choice"], "\n", highlight=False, sep="")
-    for title in ("guarantee", "coverage"):
-        console.rule(title.capitalize(), characters="-")
-        console.print(paragraphs[title], "\n", highlight=False, sep="")
+    _say(
+        console,
+        f"{name} bounds the error: about {share} of all errors exceed theirs. Locus flags where "
+        f"{name} > {tolerance}. Two other scores flag equally many: an isolation forest (is the "
+        f"stone unusual?) and sd(Y|x) (do such prices vary?). Of each mix of flags, the row at the "
+        f"{1 - alpha:.0%} point of the errors is shown.",
+    )
+    _say_why(m, console)
+    console.rule("Guarantee", characters="-")
+    _say(
+        console,
+        f"For a new diamond drawn like these, the chance of an error above its {name} is at most "
+        f"{share}, and so is the chance that it is accepted and yet wrong by more than "
+        f"{tolerance}: whatever the predictor, the model of its errors and the data. Here "
+        f"{figures['coverage']:.2%} of the {len(m.loss):,} test errors are within their {name}; "
+        f"95 of 100 random splits give {low:.2%} to {high:.2%}: this one is {verdict}.",
+    )
     console.rule("Flags", characters="-")
     console.print(_rule_table(m, figures))
-    console.print(f"Picture: {path}", highlight=False, soft_wrap=True)
+
+
+def _say(console: Any, text: str) -> None:
+    console.print(text, "\n", highlight=False, sep="")
+
+
+def _say_why(m: Measured, console: Any) -> None:
+    """Print what the second opinion says of a flagged diamond."""
+    found = reason_row(m)
+    if found is None:
+        return
+    row, said = found
+    stone = m.rows.iloc[row]
+    console.rule("Why flagged?", characters="-")
+    _say(
+        console,
+        f"A diamond of {stone['carat']:.2f} carat, colour {stone['color']}, clarity "
+        f"{stone['clarity']}: {said} (g is the model in use). So its error may be "
+        f"[bold]${m.bound[row]:,.0f}[/], and a person looks at it. It sold for "
+        f"${m.truth[row]:,.0f}: the error would have been [bold red]${m.loss[row]:,.0f}[/].",
+    )
+
+
+def _scorer(m: Measured) -> Scorer:
+    alpha = m.setting.alpha
+    return Scorer(m.locus, m.locus.tau_rule(m.setting.tau, alpha), (alpha, 0.5))
 
 
 def write_report(m: Measured, path: Path) -> Path:
     """Save the page that a scorer of these errors would be judged by."""
-    tau, alpha, title = m.setting.tau, m.setting.alpha, "Errors of diamond prices"
-    scorer = Scorer(m.locus, m.locus.tau_rule(tau, alpha), (alpha, 0.5))
-    found = report(scorer, m.rows, m.truth, groups="cut", title=title, unit="dollars")
+    found = report(_scorer(m), m.rows, m.truth, groups="cut", title="Errors of diamond prices")
     path.parent.mkdir(parents=True, exist_ok=True)
     found.write(path)
     return path
@@ -109,10 +172,9 @@ def draw(m: Measured, path: Path) -> Path:
     about: dict[str, Any] = {"alpha": alpha, "tau": tau, "unit": unit}
     # So few points that the file stays small; it is the README's picture too.
     plots.bound_against_loss(m.loss, m.bound, **about, log=True, max_points=3_000, ax=left)
-    left.set_title("Every diamond has its own bound")
     scores = {
-        "Locus, exceedance": m.exceedance,
-        "spread of the forest's trees": m.spread,
+        "Locus": m.exceedance,
+        "spread of the trees": m.spread,
         "sd(Y | x)": m.label_sd,
         "isolation forest": m.outlier,
     }
@@ -123,12 +185,11 @@ def draw(m: Measured, path: Path) -> Path:
     right.annotate(
         f"$U_{{{alpha:g}}}$ at most {tau:,.0f} dollars",
         point,
-        xytext=(-24, 36),
+        xytext=(-36, 72),
         textcoords="offset points",
         ha="right",
         arrowprops={"arrowstyle": "-", "color": "black"},
     )
-    right.set_title("Which predictions to trust: lower is better")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     return path

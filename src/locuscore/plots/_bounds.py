@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from locuscore._protocols import FloatArray
-from locuscore._shared.checks import check_count, check_same_length, one_tau
+from locuscore._shared.checks import check_count, check_same_length, one_alpha, one_tau
 from locuscore._shared.metric_arrays import losses_and
 from locuscore.plots import _style as look
 
@@ -29,9 +29,9 @@ def bound_against_loss(
     """Draw each row's realised loss against its bound; the diagonal separates covered from not.
 
     With `tau`, lines at the tolerance separate accepted rows (``bound <= tau``) from flagged ones,
-    and the share accepted and yet above tau is given (Theorem 3). Shares in the legend are of all
-    rows. Of more than `max_points` rows only a random sample is drawn, and the label says so.
-    Infinite bounds are drawn at the right edge. `log=True` gives both axes about four decades.
+    and the share accepted and yet above tau is given (Theorem 3). Shares are of all rows. Of more
+    than `max_points` rows only a random sample is drawn, and the label says so. Infinite bounds are
+    drawn at the right edge. `log=True` gives both axes about four decades.
 
     Examples
     --------
@@ -53,10 +53,18 @@ def bound_against_loss(
         (z > u, look.VERMILION, "^", f"above the bound ({look.percent(1 - within)})"),
     ):
         _points(ax, x, y, rows & shown, colour, marker)
-        ax.plot([], [], marker, color=colour, markersize=5, label=label)
+        is_above = marker == "^"
+        place, side = (
+            ((0.02, 0.98), ("left", "top")) if is_above else ((0.98, 0.02), ("right", "bottom"))
+        )
+        look.beside(ax, *place, label, colour, ha=side[0], va=side[1])
     if tau is not None:
         _tolerance_lines(ax, z, u, tau, unit, alpha)
     _limits(ax, x, y, floor)
+    promise = (
+        "" if alpha is None else f", where {look.whole_percent(1 - one_alpha(alpha))} were promised"
+    )
+    look.say(ax, f"{look.percent(within)} of the losses are within their bound{promise}")
     sample = f"{most:,} of {len(z):,} rows drawn" if len(z) > most else ""
     notes = (look.infinity_note(u, "right edge"), sample, look.floor_note(floor, z, u))
     ax.set_xlabel(look.label(look.bound_name(alpha), unit, *notes))
@@ -103,9 +111,25 @@ def bound_distribution(
         ax.bar(left, n_infinite, width, align="edge", **hatched)
     if tau is not None:
         share = look.percent(float(np.mean(u <= tau)))
-        label = f"{look.tolerance(tau, unit)}, {share} of rows at or below"
-        ax.axvline(tau, color=look.BLACK, linestyle="--", linewidth=1.2, label=label)
-        look.legend_above(ax, 0.0, 1.02 * max(int(counts.max()), n_infinite))
+        ax.axvline(tau, color=look.BLACK, linestyle="--", linewidth=1.2)
+        top = 1.12 * max(int(counts.max()), n_infinite)
+        ax.set_ylim(0.0, top)
+        low, high = ax.get_xlim()
+        is_right = ax.transLimits.transform(ax.transScale.transform((tau, 0)))[0] > 0.6
+        ax.annotate(
+            look.tolerance(tau, unit),
+            (min(max(tau, low), high), top),
+            xytext=(-4 if is_right else 4, -2),
+            textcoords="offset points",
+            ha="right" if is_right else "left",
+            va="top",
+        )
+        look.say(ax, f"{share} of the bounds are at or below {look.tolerance(tau, unit)}")
+    elif len(known):
+        middle = look.number(float(f"{np.median(u):.3g}"))
+        look.say(
+            ax, f"Half of the bounds are at most {middle}{f' {look.literal(unit)}' if unit else ''}"
+        )
     notes = (look.infinity_note(u, "hatched bar"), look.floor_note(floor, known))
     ax.set(xlabel=look.label(look.bound_name(alpha), unit, *notes), ylabel="rows")
     ax.xaxis.set_major_formatter(look.number)
@@ -165,6 +189,9 @@ def reasons(
     ax.margins(x=0.25)  # room for the numbers
     _factor_ticks(ax, np.array([*shown, 1.0]))
     ax.set_xlabel("factor on the bound (1 = no effect)")
+    what = "raises" if shown[0] > 1 else "lowers"
+    says = f"{labels[0]} {what} the bound most, by a factor of {shown[0]:.3g}"
+    look.say(ax, says if shown[0] != 1 else "No signal changes the bound")
     return ax
 
 
@@ -213,26 +240,28 @@ def _tolerance_lines(
 ) -> None:
     style: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2}
     ax.axhline(tau, **style)
-    ax.axvline(tau, **style, label=look.tolerance(tau, unit))
+    ax.axvline(tau, **style)
     joint = float(np.mean((z > tau) & (u <= tau)))
     promise = "" if alpha is None else f" (at most {100 * alpha:g}%)"
-    ax.plot([], [], " ", label=f"accepted, yet above tau: {look.percent(joint)}{promise}")
+    told = f"accepted, yet above tau: {look.percent(joint)}{promise}"
+    told = f"dashed: {look.tolerance(tau, unit)}\n{told}"
+    look.beside(ax, 0.02, 0.91, told, look.GREY, ha="left", va="top")
 
 
 def _limits(ax: "Axes", x: FloatArray, y: FloatArray, floor: float | None) -> None:
-    """Scale both axes, draw the diagonal across the whole picture and place the legend."""
+    """Scale both axes and draw the diagonal across the whole picture."""
     known = x[np.isfinite(x)] if np.isfinite(x).any() else y
     left, right, bottom, top = (float(v) for v in (known.min(), known.max(), y.min(), y.max()))
     if floor is None:
         wide, high = 0.04 * (right - left) or 1.0, 0.04 * (top - bottom) or 1.0
         ax.set_xlim(left - wide, right + wide)
         ax.axline((0, 0), slope=1, color=look.BLACK, linewidth=1, zorder=3)
-        look.legend_above(ax, bottom - high, top + high)
+        ax.set_ylim(bottom - high, top + 4 * high)
     else:
         ax.set(xscale="log", yscale="log", xlim=(left / 1.3, right * 1.3))
         ends = (floor / 10, 100 * max(right, top))
         ax.plot(ends, ends, color=look.BLACK, linewidth=1, zorder=3, scalex=False, scaley=False)
-        look.legend_above(ax, bottom / 1.3, top * 1.3)
+        ax.set_ylim(bottom / 1.3, top * 3)
     ax.xaxis.set_major_formatter(look.number)
     ax.yaxis.set_major_formatter(look.number)
 

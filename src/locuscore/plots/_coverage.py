@@ -1,5 +1,6 @@
 """Does the bound hold as often as it says: along the bound, in groups, and in distribution."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,8 +52,9 @@ def coverage_by_bound(
     names = [look.number(float(f"{top:.3g}")) for top in local.group]
     ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
     note = f"{len(places)} bins of equal size, each up to the value shown"
-    ax.set_xlabel(look.label(look.bound_name(alpha), unit, note))
-    ax.legend(loc="lower left")
+    line = f"dashed: 1 - alpha = {target:.4g}"
+    ax.set_xlabel(look.label(look.bound_name(alpha), unit, note, line))
+    look.say(ax, _agreement(local, target, "bins"))
     return ax
 
 
@@ -93,8 +95,8 @@ def coverage_by_group(
     _draw(ax, places, local, target, delta, along="x")
     labels = [f"{name} ({n:,} rows)" for name, n in zip(names, local.n_rows, strict=True)]
     ax.set_yticks(places, labels)
-    ax.set_ylim(len(places) - 0.5, -0.5 - 0.2 * len(places))  # the legend lies above the groups
-    ax.legend(loc="upper left", framealpha=0.9, edgecolor="white")
+    ax.set_ylim(len(places) - 0.5, -0.5 - 0.1 * len(places))  # room for the name of the line
+    look.say(ax, _agreement(local, target, "groups", names))
     return ax
 
 
@@ -120,15 +122,18 @@ def pit_histogram(tails: ArrayLike, *, n_bins: int = 20, ax: "Axes | None" = Non
     counts, edges = np.histogram(1 - values, size, (0.0, 1.0))
     low, high = binom(len(values), 1 / size).ppf([0.025, 0.975])
     ax = look.new_axes(ax)
-    ax.axhspan(low, high, color=look.PALE, alpha=0.6, linewidth=0, label="95 % band of one bar")
+    ax.axhspan(low, high, color=look.PALE, alpha=0.6, linewidth=0)
     ax.stairs(counts, edges, fill=True, color=look.BLUE, alpha=0.75)
     expected = len(values) / size
     ax.axhline(expected, color=look.BLACK, linestyle="--", linewidth=1.2, label="the right law")
-    ax.set(xlim=(0, 1), ylim=(0, 1.25 * max(counts.max(), high)))
-    ax.set_xlabel("probability transform $P(Z < z\\,|\\,x)$ of the realised loss")
+    ax.set(xlim=(0, 1), ylim=(0, 1.1 * max(counts.max(), high)))
+    note = "dashed: the right distribution; shaded: where 95% of single bars would be"
+    said = "probability transform $P(Z < z\\,|\\,x)$ of the realised loss"
+    ax.set_xlabel(look.label(said, "", note))
+    inside = int(np.sum((counts >= low) & (counts <= high)))
+    look.say(ax, f"{inside} of {size} bars are where the right distribution has 95% of its own")
     ax.set_ylabel("rows")
     ax.yaxis.set_major_formatter(look.number)
-    ax.legend(loc="upper center", ncols=2, frameon=False)
     return ax
 
 
@@ -141,18 +146,33 @@ def _draw(
     """
     error = np.vstack([local.coverage - local.low, local.high - local.coverage])
     dots: look.Style = {"fmt": "o", "color": look.BLUE, "capsize": 3, "markersize": 5}
-    dots["label"] = f"coverage, {1 - delta:.0%} interval"
-    line: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2}
-    line["label"] = f"1 - alpha = {target:.4g}"
+    name = f"1 - alpha = {target:.4g}"
+    line: look.Style = {"color": look.GREY, "linestyle": "--", "linewidth": 1.2, "label": name}
+    says = f"losses within their bound ({1 - delta:.0%} intervals)"
     lowest = min(float(local.low.min()), target)
     room = 0.08 * (1 - lowest) + 0.005
     if along == "y":
         ax.axhline(target, **line)
         ax.errorbar(places, local.coverage, yerr=error, **dots)
-        ax.set(ylabel="losses within their bound", ylim=(max(lowest - 3 * room, -0.02), 1 + room))
+        ax.set(ylabel=says, ylim=(max(lowest - 3 * room, -0.02), 1 + room))
         look.shares_on(ax.yaxis)
     else:
         ax.axvline(target, **line)
         ax.errorbar(local.coverage, places, xerr=error, **dots)
-        ax.set(xlabel="losses within their bound", xlim=(lowest - room, 1 + room))
+        near: look.Style = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        near |= {"xytext": (-4, -2), "ha": "right", "va": "top", "color": look.GREY}
+        ax.annotate(name, (target, 1), **near)
+        ax.set(xlabel=says, xlim=(lowest - room, 1 + room))
         look.shares_on(ax.xaxis)
+
+
+def _agreement(
+    local: LocalCoverage, target: float, of: str, names: Sequence[str] | None = None
+) -> str:
+    """How many intervals reach the target, and the lowest coverage."""
+    kept = int(np.sum(local.high >= target))
+    worst = int(np.argmin(local.coverage))
+    said = f"{kept} of {len(local.coverage)} {of} are compatible with a coverage of "
+    lowest = f"lowest: {look.percent(local.coverage[worst])}"
+    where = "" if names is None else f" ({names[worst]})"
+    return f"{said}{look.whole_percent(target)} or more; {lowest}{where}"

@@ -42,6 +42,10 @@ def fit_panel(
     ax.plot(along, g, color=look.VERMILION, linewidth=1.8, label="prediction $g(x)$")
     ax.set(xlabel="x", ylabel="target y")
     ax.legend(frameon=False)
+    if truth is not None:
+        worst = int(np.argmax(np.abs(g - truth)))
+        off = look.number(float(f"{abs(g[worst] - truth[worst]):.2g}"))
+        look.say(ax, f"The prediction is off by up to {off}, at x = {along[worst]:.2g}")
     return ax
 
 
@@ -60,7 +64,7 @@ def spread_panel(grid: ArrayLike, sd: ArrayLike, *, ax: "Axes | None" = None) ->
     ax.plot(along, spread, color=look.GREEN, linewidth=1.8, label="standard deviation of Y given x")
     ax.set(xlabel="x", ylabel="sd(Y | x)")
     ax.set_ylim(0, 1.15 * float(spread.max()) or 1.0)
-    ax.legend(frameon=False)
+    look.say(ax, f"Y itself varies most at x = {along[int(np.argmax(spread))]:.2g}")
     return ax
 
 
@@ -106,6 +110,8 @@ def loss_panel(
     ax.set_ylim(bottom=min(0.0, float(z.min())))
     ax.yaxis.set_major_formatter(look.number)
     ax.legend(frameon=False)
+    if np.isfinite(u).any():
+        look.say(ax, f"The loss may be largest at x = {along[int(np.nanargmax(drawn))]:.2g}")
     return ax
 
 
@@ -132,6 +138,7 @@ def rule_panel(
         ax.plot(at[rows], target[rows], marker, color=colour, markersize=4, label=label)
     ax.set(xlabel="x", ylabel="target y")
     ax.legend(frameon=False)
+    look.say(ax, f"{look.percent(share)} of the rows are accepted")
     return ax
 
 
@@ -178,6 +185,7 @@ def gamma_map(
         ax.plot(*dots.T, "o", color="white", label="rows the loss model was fitted on", **style)
         ax.legend(loc="upper right", framealpha=0.9)
     ax.set(xlabel=names[0], ylabel=names[1])
+    look.say(ax, f"Gamma lies between {values.min():.2g} and {values.max():.2g}")
     return ax
 
 

@@ -1,6 +1,6 @@
 """How much is accepted and how much of it is bad, against acceptance, tau or the threshold."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +12,13 @@ from locuscore._shared.checks import check_numbers, check_share, one_alpha, one_
 from locuscore._shared.metric_arrays import losses_and
 from locuscore.metrics import ExceedanceCurve, exceedance_curve
 from locuscore.plots import _style as look
+from locuscore.plots._line_names import name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
+COMPARED_AT = 0.7  # acceptance at which rankings are compared in the title
 N_TAUS = 400  # tolerances at which a curve is evaluated
 SHADE: look.Style = {"color": look.BLUE, "alpha": 0.18, "linewidth": 0}
 
@@ -56,20 +59,41 @@ def exceedance_curves(
         for place, score in enumerate(scores.values())
     ]
     ax, top = look.new_axes(ax), 0.0
+    lines, note = [], ""
     for name, curve, style in zip(scores, curves, look.series_styles(len(curves)), strict=True):
         enough = curve.acceptance >= least
         x, y = curve.acceptance[enough], curve.exceedance[enough]
-        ax.plot(x, y, label=look.literal(name), **style)
+        lines += ax.plot(x, y, label=look.literal(name), **style)
         top = max(top, float(y.max(initial=0.0)))
         if isinstance(curve, OperatingCurve):
-            label = f"{1 - curve.delta:.0%} band, all thresholds at once"
-            ax.fill_between(x, curve.low[enough], curve.high[enough], label=label, **SHADE)
+            note = f"band: {1 - curve.delta:.0%}, at all thresholds at once"
+            ax.fill_between(x, curve.low[enough], curve.high[enough], **SHADE)
     ylabel = f"losses above {_amount(tau, unit)} among the accepted"
-    ax.set(xlim=(0, 1.01), xlabel="rows accepted, lowest scores first", ylabel=ylabel)
+    xlabel = look.label("rows accepted, lowest scores first", "", note)
+    ax.set(xlim=(0, 1.01), xlabel=xlabel, ylabel=ylabel)
     look.shares_on(ax.xaxis, ax.yaxis)
     ax.grid(alpha=0.25)
-    look.legend_above(ax, 0.0, 1.02 * top if top > 0 else 1.0)
+    look.say(ax, _ranking(dict(zip(scores, curves, strict=True)), _amount(tau, unit)))
+    name_lines(ax, lines, 0.0, 1.04 * top if top > 0 else 1.0)
     return ax
+
+
+def _ranking(curves: Mapping[str, OperatingCurve | ExceedanceCurve], amount: str) -> str:
+    """What the first score does at an acceptance of 70 %, and the best of the others."""
+    shares = {}
+    for name, curve in curves.items():
+        place = int(np.searchsorted(curve.acceptance, COMPARED_AT, side="right")) - 1
+        shares[name] = float(curve.exceedance[place]) if place >= 0 else float("nan")
+    first, *others = shares.items()
+    if np.isnan(first[1]):
+        return f"{look.literal(first[0])}: no threshold accepts {COMPARED_AT:.0%} of the rows"
+    said = f"Accepting {COMPARED_AT:.0%} by {look.literal(first[0])} leaves "
+    said += f"{look.percent(first[1])} above {amount}"
+    known = [(share, name) for name, share in others if not np.isnan(share)]
+    if not known:
+        return said
+    share, name = min(known)
+    return f"{said}; by {look.literal(name)}, {look.percent(share)}"
 
 
 def operating_by_tau(
@@ -100,7 +124,8 @@ def operating_by_tau(
     target, chosen = one_alpha(alpha), None if tau is None else one_tau(tau)
     taus = _taus(u, chosen, log)
     accepted, joint, given = _shares(z, u, taus)
-    ax = look.new_axes(ax)
+    ax, lines = look.new_axes(ax), []
+    at = int(np.searchsorted(taus, chosen)) if chosen is not None else _first_to_accept(accepted)
     for name, shares, colour, dash in (
         ("accepted", accepted, look.BLUE, "-"),
         ("above tau if accepted", given, look.VERMILION, "--"),
@@ -108,16 +133,24 @@ def operating_by_tau(
     ):
         note = ""
         if chosen is not None:
-            at = float(shares[np.searchsorted(taus, chosen)])
-            note = ": none accepted" if np.isnan(at) else f": {look.percent(at)}"
-            ax.plot(chosen, at, "o", color=colour, zorder=4)
-        ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
-    _mark(ax, chosen, "alpha", target)
-    title = None if chosen is None else f"at {look.tolerance(chosen, unit)}"
+            note = ": none accepted" if np.isnan(shares[at]) else f": {look.percent(shares[at])}"
+            ax.plot(chosen, shares[at], "o", color=colour, zorder=4)
+        lines += ax.plot(taus, shares, color=colour, linestyle=dash, label=name + note)
+    _mark(ax, chosen, f"alpha = {target:g}", target)
     note = look.infinity_note(u, "never accepted")
     ax.set_xlabel(look.label("tolerance tau", unit, note))
-    _finish_shares(ax, title, log)
+    told = look.tolerance(float(taus[at]), unit)
+    bad = "none of them" if not joint[at] else f"{look.percent(given[at])} of them"
+    finding = f"At {told}, {look.percent(accepted[at])} are accepted and {bad} above tau"
+    look.say(ax, finding if accepted[at] else f"At {told} nothing is accepted")
+    _finish_shares(ax, lines, log)
     return ax
+
+
+def _first_to_accept(accepted: FloatArray) -> int:
+    """Place of the smallest tau that accepts 70 % of the rows, or as many as can be accepted."""
+    enough = accepted >= min(COMPARED_AT, float(accepted.max()))
+    return int(np.argmax(enough))
 
 
 def operating_by_threshold(
@@ -142,13 +175,13 @@ def operating_by_threshold(
     >>> from locuscore import operating_curve, plots
     >>> z = np.arange(200.0)
     >>> ax = plots.operating_by_threshold(operating_curve(z, z, tau=150), 150, unit="dollars")
-    >>> ax.get_xlabel()
-    'threshold of the score'
+    >>> ax.get_ylabel()
+    'share of rows'
     """
     _check_curve(curve, log)
     tolerated = None if eta is None else check_share(eta, "eta")
     place = None if threshold is None else _entry(curve, threshold)
-    ax = look.new_axes(ax)
+    ax, lines = look.new_axes(ax), []
     accepted = (curve.acceptance, curve.acceptance_low, curve.acceptance_high)
     bad = (curve.exceedance, curve.low, curve.high)
     above_tau = f"above {_amount(curve.tau, unit)} if accepted"
@@ -162,10 +195,18 @@ def operating_by_threshold(
             note = f": {values[place]:.1%} ({below[place]:.1%} to {above[place]:.1%})"
             ax.plot(threshold, values[place], "o", color=colour, zorder=4)
         style: look.Style = {"color": colour, "linestyle": dash, "drawstyle": "steps-post"}
-        ax.plot(curve.threshold, values, label=name + note, **style)
-    _mark(ax, threshold, "eta", tolerated)
-    ax.set_xlabel(f"threshold of the {look.literal(score)}")
-    _finish_shares(ax, f"bands hold at all thresholds with confidence {1 - curve.delta:g}", log)
+        lines += ax.plot(curve.threshold, values, label=name + note, **style)
+    _mark(ax, threshold, "" if tolerated is None else f"eta = {tolerated:g}", tolerated)
+    note = f"bands hold at all thresholds with confidence {1 - curve.delta:g}"
+    ax.set_xlabel(look.label(f"threshold of the {look.literal(score)}", "", note))
+    at = _first_to_accept(curve.acceptance) if place is None else place
+    look.say(
+        ax,
+        f"Accepting {look.percent(curve.acceptance[at])} keeps losses above "
+        f"{_amount(curve.tau, unit)} at {look.percent(curve.exceedance[at])} of the accepted, "
+        f"at most {look.percent(curve.high[at])} with confidence {1 - curve.delta:.0%}",
+    )
+    _finish_shares(ax, lines, log)
     return ax
 
 
@@ -191,8 +232,9 @@ def _entry(curve: OperatingCurve, threshold: float) -> int:
 def _mark(ax: "Axes", place: float | None, name: str, share: float | None) -> None:
     """Draw a line across at a share that has a name, and one upwards at the chosen place."""
     if share is not None:
-        label = f"{name} = {share:g}"
-        ax.axhline(share, color=look.GREY, linestyle=":", linewidth=1.2, label=label)
+        ax.axhline(share, color=look.GREY, linestyle=":", linewidth=1.2)
+        style: look.Style = {"textcoords": "offset points", "xytext": (-2, 3), "ha": "right"}
+        ax.annotate(name, (1, share), xycoords=("axes fraction", "data"), color=look.GREY, **style)
     if place is not None:
         ax.axvline(place, color=look.BLACK, linewidth=0.8)
 
@@ -229,7 +271,7 @@ def _amount(tau: float, unit: str) -> str:
     return f"{look.number(tau)} {look.literal(unit)}" if unit else look.tolerance(tau)
 
 
-def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
+def _finish_shares(ax: "Axes", lines: Sequence["Line2D"], log: bool) -> None:
     if log:
         ax.set_xscale("log")
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -237,4 +279,4 @@ def _finish_shares(ax: "Axes", title: str | None, log: bool) -> None:
     ax.xaxis.set_major_formatter(look.number)
     ax.set_ylabel("share of rows")
     ax.grid(alpha=0.25)
-    look.legend_above(ax, 0.0, 1.02, title)
+    name_lines(ax, lines, 0.0, 1.02)

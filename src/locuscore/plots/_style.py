@@ -1,5 +1,7 @@
 """What all pictures share: a new Axes, colours that are easy to tell apart, labels and notes."""
 
+import re
+import textwrap
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +11,24 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import FloatArray
 from locuscore._shared.checks import check_same_length
 from locuscore._shared.optional import require
+from locuscore._shared.page import palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, safe for colour-blind readers.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY, PALE = "#E69F00", "#56B4E9", "#000000", "#666666", "#BBBBBB"
+
+def _light(name: str) -> str:
+    """A colour of our pages on a light ground, so that pictures and reports look alike."""
+    found = re.search(rf"--{name}: light-dark\((#\w+)", palette())
+    assert found is not None, name
+    return found[1]
+
+
+# Okabe and Ito's palette, safe for colour-blind readers, dark enough to be read as text.
+BLUE, VERMILION, GREEN, PURPLE = map(_light, ("blue", "red", "green", "purple"))
+ORANGE, BLACK, GREY, EDGE = map(_light, ("orange", "ink", "soft", "control"))
+SKY, PALE = "#56B4E9", "#BBBBBB"
+LONGEST_TITLE = 54  # letters in a line of a title
 LINE = 0.06  # height of a line of a legend, as a share of that of the picture
 DECADES = 4  # of a logarithmic axis; smaller values are drawn at its lower end
 
@@ -31,7 +44,18 @@ def new_axes(ax: "Axes | None") -> "Axes":
     if ax is None:
         _, ax = require("matplotlib.pyplot", extra="plot").subplots(layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(EDGE)
+    ax.tick_params(color=EDGE, labelcolor=GREY)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_color(BLACK)
     return ax
+
+
+def say(ax: "Axes", finding: str) -> None:
+    """Say as the title what the picture shows; a title that is there already stays."""
+    if not ax.get_title():
+        title = textwrap.fill(finding, LONGEST_TITLE)
+        ax.set_title(title, fontsize="medium", fontweight="bold", color=BLACK)
 
 
 def series_styles(n: int) -> list[Style]:
@@ -77,6 +101,17 @@ def number(value: float, _: float | None = None) -> str:
 def percent(share: float) -> str:
     """Return a share in percent."""
     return f"{share:.1%}"
+
+
+def whole_percent(share: float) -> str:
+    """Return a share that somebody chose in percent, as it was written."""
+    return f"{100 * share:.6g}%"
+
+
+def beside(ax: "Axes", x: float, y: float, text: str, colour: str, **where: Any) -> None:
+    """Write into the picture, at a place in shares of its width and height."""
+    ground: Style = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
+    ax.text(x, y, text, transform=ax.transAxes, color=colour, bbox=ground, zorder=5, **where)
 
 
 def shares_on(*axes: Any) -> None:
