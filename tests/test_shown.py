@@ -60,7 +60,7 @@ def test_every_public_class_is_tried(objects):
         for found in public_classes("", *CORE)
         if found not in tried and not issubclass(found, Draws)
     }
-    assert missing == NEED_PANDAS
+    assert missing == NEED_PANDAS, "add an instance to tests/support/public_objects.py"
     for found in public_classes("draws"):
         assert found.__repr__ is Draws.__repr__
 

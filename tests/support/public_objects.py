@@ -53,6 +53,7 @@ def rules():
         lc.operating_curve(np.full(30, np.inf), losses[:30], 0.5),
         lc.route(score, 200),
         lc.select_batch(score, score, losses, 0.5, 0.1),
+        lc.select_total_loss(score, score, losses, 0.1, largest_loss=1),
         lc.exceedance_interval(losses, score < 0.5, 0.5),
     ]
 
