@@ -22,6 +22,7 @@ LAYERS = [
     {"engines", "_rules", "_inputs"},
     {"calibration"},
     {"_row_scores"},
+    {"_row_plans"},
     {"_row_rules", "_stream"},
     {"_row_time", "_row_card"},
     {"_locus"},

@@ -32,6 +32,7 @@ from locuscore._protocols import (
     Rows,
 )
 from locuscore._row_card import RowCard, timed
+from locuscore._row_plans import ROWS_OF_PARTS
 from locuscore._row_time import RowTime
 from locuscore._rules.held_out import MOST_REFERENCE_ROWS
 from locuscore._shared.checks import (
@@ -116,10 +117,10 @@ class Locus(RowCard, RowTime, BaseEstimator):
         Positions of D1 and D2 in the rows given to `fit`; after `recalibrate`, D2 is all rows given
         to that.
     n_labelled_
-        Number of rows given to `fit`, or to `recalibrate` after it.
-    fit_signals_
-        Signals (n1, d) of D1, where the second opinion is out of fold; `row_signals` would show
-        rows of D1 an opinion that has learned from them.
+        Number of rows given to `fit` or, later, to `recalibrate`.
+    fit_signals_, fit_losses_, fit_errors_
+        Signals (n1, d), losses and signed errors (or None) of D1, on which `certify` plans. The
+        second opinion is out of fold; `row_signals` would show rows an opinion that knows them.
     calibration_inputs_, calibration_signals_, calibration_losses_, calibration_clusters_
         Rows, signals (n2, d), losses and codes of the clusters (or None) of D2, kept so that
         `certify` and `certify_groups` need no other rows. Without a D2, as with `CrossFit`, there
@@ -303,6 +304,7 @@ class Locus(RowCard, RowTime, BaseEstimator):
         c_fit, c_cal = (None if plan.clusters is None else plan.clusters[rows] for rows in split)
         learned = self._learn(on_fit, z_fit, y_fit, (seeds[0], seeds[2]), c_fit)
         self.signals_, self.fit_signals_ = learned.signals, learned.fit_signals
+        self.fit_losses_, self.fit_errors_ = z_fit, learned.errors
         model = learned.model
         self.engine_, self.gamma_, self.floor_ = model.engine, model.gamma, model.floor
         self.selection_ = getattr(self.engine_, "selection_", None)
@@ -344,10 +346,8 @@ class Locus(RowCard, RowTime, BaseEstimator):
             return self._learn(outputs.take(rows), z[rows], y, seeds)
 
         seed, some_seed = seeds
-        for name in ("fit", "calibration"):  # of an earlier fit, with a D2
-            self.__dict__.pop(f"{name}_signals_", None)
-        for name in ("losses", "inputs", "clusters"):
-            self.__dict__.pop(f"calibration_{name}_", None)
+        for name in ROWS_OF_PARTS:  # of an earlier fit, with a D2
+            self.__dict__.pop(name, None)
         rows = AllRows(outputs, z, learn, resolve_engine(self.engine), self.gamma)
         found = choice.fit_all(rows, seed)
         self.fit_rows_, self.calibration_rows_ = np.arange(len(z)), found.calibration_rows

@@ -20,7 +20,8 @@ from locuscore._inputs.used_rows import (
 )
 from locuscore._laws.scores import ProbabilityScore, Score, check_score
 from locuscore._protocols import FloatArray, IntArray, Rows
-from locuscore._row_scores import NOTHING_GIVEN, Given, RowScores
+from locuscore._row_plans import RowPlans
+from locuscore._row_scores import NOTHING_GIVEN, Given
 from locuscore._rules.group_rule import (
     AnyRule,
     GroupRule,
@@ -40,10 +41,9 @@ from locuscore._shared.labels import column_or_labels, label_codes, read_labels
 from locuscore._shared.targets import as_targets
 
 
-class RowRules(RowScores):
+class RowRules(RowPlans):
     """The methods of `Locus` that make rules and apply them."""
 
-    fit_signals_: FloatArray
     calibration_signals_: FloatArray
     calibration_losses_: FloatArray
     calibration_inputs_: Rows
@@ -96,8 +96,11 @@ class RowRules(RowScores):
 
         With fresh labelled rows X, y, independent of D1 and D2, `of` may be any score of this
         estimator. `reference` (unlabelled rows) and `starts` are those of `certify_threshold`.
-        Without fresh rows and without `reference`, the tails of `reference_signals_` are the
-        reference if more than a twentieth of them are equal; they too are functions of D1 alone.
+        Without fresh rows, `reference` and `starts`, the start is planned on D1: rows of D1 have
+        tails from the trees that have not seen them, samples as large as D2 are drawn from them,
+        and the start that accepts most on average is taken. Where more than a twentieth of the
+        tails of `reference_signals_` are equal, these are the thresholds. Start and thresholds are
+        functions of D1 alone.
 
         If new rows come from another mix than those of `fit` (`calibration.Shifted`), D2 certifies
         by known weights, see `certify_weighted`; learned weights certify nothing. Rows X, y are
@@ -230,6 +233,7 @@ class RowRules(RowScores):
             # A Locus that was loaded and calibrated again has no rows of D1.
             reference_signals=getattr(self, "reference_signals_", None),
             fit_signals=getattr(self, "fit_signals_", None),
+            left_out=lambda: self._left_out(score),
         )
 
     def _made_here(self, rule: FlagRule) -> FlagRule:

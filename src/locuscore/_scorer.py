@@ -31,6 +31,7 @@ from locuscore._inputs.probe import PredictorChangedError
 from locuscore._laws.scores import OtherScore
 from locuscore._locus import Locus
 from locuscore._row_columns import RowColumns
+from locuscore._row_plans import ROWS_OF_PARTS
 from locuscore._rules.group_rule import (
     GroupRule,
     Rule,
@@ -284,9 +285,7 @@ class Scorer(RowColumns):
         """Return a scorer with the same scores that holds no rows of `fit`, to send elsewhere."""
         bare, other = copy.copy(self), copy.copy(self.locus)
         other.used_rows_ = other.probe_ = None
-        signals = ("fit_signals_", "calibration_signals_", "reference_signals_")
-        of_rows = ("calibration_losses_", "calibration_inputs_", "calibration_clusters_")
-        for name in (*signals, *of_rows):
+        for name in ("reference_signals_", *ROWS_OF_PARTS):
             other.__dict__.pop(name, None)
         object.__setattr__(bare, "locus", other)
         return bare

@@ -6,6 +6,7 @@ case are included: rates a hair above eta, and cliffs just behind a crossing.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ from locuscore import (
     certify_threshold_paper,
 )
 from locuscore._laws.calibration import smallest_alpha
+from locuscore._rules import certify
 from locuscore._rules.binomial_tests import binomial_p_value
+from locuscore._rules.certificate import ExceedanceCertificate
+from locuscore._rules.planned_starts import Pilot, planned_start
 from locuscore.engines import Scale
 from locuscore.testing import GENERATORS
 
@@ -79,20 +83,45 @@ def with_reference(score, bad, rng):
     return certify_threshold(score, bad, 0.5, ETA, DELTA, reference=GRID)
 
 
+@lru_cache
+def pilot(levels=None):
+    """Labelled rows of an easier population: it misleads about power, never about validity."""
+    rng = np.random.default_rng(22)
+    score, labels = Risk((0.05,) * 10, levels).sample(200, rng)
+    return score, labels
+
+
+@lru_cache
+def plan_of(levels, n):
+    """The plan of a pilot, made once: it is a function of the pilot and of n alone."""
+    score, labels = pilot(levels)
+    claim = ExceedanceCertificate(n_rows=n, tau=0.5, eta=ETA, delta=DELTA)
+    return planned_start(Pilot.of(score, labels > 0.5), np.unique(score), n, claim)
+
+
+def planned_on(levels, score, bad):
+    """`certify_threshold` with a labelled reference, without making the same plan 2,000 times."""
+    reference, labels = pilot(levels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certify, "planned_start", lambda *_: plan_of(levels, len(score)))
+        return certify_threshold(
+            score, bad, 0.5, ETA, DELTA, reference=reference, reference_losses=labels
+        )
+
+
 def with_labels(score, bad, rng):
-    # A reference from an easier population misleads about power, never about validity.
-    reference = rng.uniform(size=200)
-    labels = rng.uniform(size=200) < 0.05
-    return certify_threshold(
-        score, bad, 0.5, ETA, DELTA, reference=reference, reference_losses=labels
-    )
+    return planned_on(None, score, bad)
+
+
+def with_tied_labels(score, bad, rng):
+    return planned_on(4, score, bad)
 
 
 def with_holm(score, bad, rng):
     return certify_threshold_holm(score, bad, 0.5, ETA, DELTA, GRID)
 
 
-CERTIFICATES = [own, several_starts, with_reference, with_labels, with_holm]
+CERTIFICATES = [own, several_starts, with_reference, with_labels, with_tied_labels, with_holm]
 
 
 def failures(certify, risk, rng, n=150, repeats=REPEATS):
@@ -158,6 +187,23 @@ def test_testing_every_threshold_uncorrected_would_be_noticed(rng):
     count = failures(uncorrected, RISKS["just_bad"], rng)
     with pytest.raises(AssertionError):
         assert_binomial(count, REPEATS, DELTA, "greater")
+
+
+def test_the_two_kinds_of_planned_starts_are_tried():
+    assert plan_of(None, 150).on_ranks
+    assert not plan_of(4, 150).on_ranks
+
+
+def planned_on_itself(score, bad, rng):
+    """The twin: the start is planned on the certifying rows."""
+    return certify_threshold(score, bad, 0.5, ETA, DELTA, reference=score, reference_losses=bad)
+
+
+def test_a_plan_made_on_the_certifying_rows_would_be_noticed(rng):
+    repeats = 200
+    count = failures(planned_on_itself, RISKS["just_bad"], rng, n=600, repeats=repeats)
+    with pytest.raises(AssertionError):
+        assert_binomial(count, repeats, DELTA, "greater")
 
 
 def test_paper_bound(rng):

@@ -275,16 +275,12 @@ def fitted():
 def test_locus_certifies_on_its_calibration_rows(fitted):
     locus, X, y = fitted
     cal = locus.calibration_rows_
+    rows = locus.scores(X[cal], Score.tail(0.8)), locus.losses(X[cal], y[cal])
+    rule = locus.certify(tau=0.8, eta=0.1, delta=0.1, starts=[0.3])
+    assert rule == certify_threshold(*rows, 0.8, 0.1, 0.1, of=Score.tail(0.8), starts=[0.3])
     rule = locus.certify(tau=0.8, eta=0.1, delta=0.1)
-    by_hand = certify_threshold(
-        locus.scores(X[cal], Score.tail(0.8)),
-        locus.losses(X[cal], y[cal]),
-        0.8,
-        0.1,
-        0.1,
-        of=Score.tail(0.8),
-    )
-    assert rule == by_hand
+    assert "planned on" in rule.evidence["thresholds"]
+    assert rule.evidence["start_levels"] == (0.1,)
     assert 0.3 < locus.accepts(X[1_200:], rule).mean() < 1
     unlabelled = locus.certify(0.8, 0.1, 0.1, reference=X[1_200:])
     assert unlabelled.threshold in locus.scores(X[1_200:], Score.tail(0.8))

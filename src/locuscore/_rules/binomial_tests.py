@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincc
+from scipy.special import bdtr, betaincc
+from scipy.stats import binom
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.bisect import first_above, first_between
@@ -67,6 +68,14 @@ def allowed_bad(n: int, eta: float, level: float) -> int:
     """Largest number of bad rows among n that still passes at the level; -1 if none does."""
     # All n bad never pass: their p-value is 1.
     return first_between(lambda bad: _scalar_p_value(bad, n, eta) > level, -1, n) - 1
+
+
+def most_bad(n: IntArray, eta: float, level: float) -> FloatArray:
+    """`allowed_bad` of many numbers of rows at once."""
+    # The quantile is the first count whose probability reaches the level, so it passes only if it
+    # meets the level exactly.
+    most = binom.ppf(level, n, eta)
+    return np.where((n > 0) & (bdtr(most, n, eta) <= level), most, np.maximum(most, 0.0) - 1.0)
 
 
 @lru_cache(maxsize=10_000)

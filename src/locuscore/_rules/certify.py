@@ -14,6 +14,7 @@ from locuscore._laws.scores import UNNAMED, Score
 from locuscore._protocols import BoolArray, FloatArray
 from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore._rules.certificate import ExceedanceCertificate
+from locuscore._rules.planned_starts import Pilot, planned_start
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import (
     check_grid,
@@ -26,7 +27,6 @@ from locuscore._rules.thresholds import (
     Start,
     distinct_reference,
     largest_certified,
-    powerful_start,
     quantile_starts,
     rank_starts,
     why_none_passed,
@@ -39,6 +39,7 @@ from locuscore._shared.multiple_tests import holm
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
 CHOSEN_BEFORE = "score, tau, eta and delta chosen without the certifying rows' losses"
 OWN_SCORES = "every row's own score, tested on the rows strictly below it"
+START_FIXED = "the start planned on rows that are independent of the certifying ones"
 ONE_CALL = "one certificate per delta: several calls on the same rows need their deltas summed"
 
 
@@ -79,7 +80,9 @@ def certify_threshold(
         Where many scores tie, a reference is better: a start inside a block of ties has only the
         rows below the whole block.
     reference_losses
-        Losses of the reference rows. Then the one start is where the estimated power is greatest.
+        Losses of the reference rows. Then the one start is the one that accepts most in samples
+        drawn from these rows; thresholds are the certifying rows' own scores, unless more than a
+        twentieth of the reference ties. The rows should be drawn like the certifying ones.
     starts
         Shares of the rows at which sequences begin, with equal parts of delta; None for a start at
         0.4 and, where rows suffice, further ones at 0.1, 0.025, ... with a tenth of delta.
@@ -110,12 +113,12 @@ def certify_threshold(
             raise ValueError("reference_losses were given without the reference scores.")
         return certify_rows(s, bad, claim, of, shares)
     (other,) = check_scores(reference=reference)
-    labels = None
-    if reference_losses is not None:
-        if shares is not None:
-            raise ValueError("starts and reference_losses both choose the start; pass one of them.")
-        labels = checked_rows(other, reference_losses, tau)[1]
-    return certify_on_reference(s, bad, claim, of, other, labels, shares)
+    if reference_losses is None:
+        return certify_on_reference(s, bad, claim, of, other, shares)
+    if shares is not None:
+        raise ValueError("starts and reference_losses both choose the start; pass one of them.")
+    labels = checked_rows(other, reference_losses, tau)[1]
+    return certify_planned(s, bad, claim, of, other, Pilot.of(other, labels))
 
 
 def certify_threshold_holm(
@@ -243,18 +246,44 @@ def certify_on_reference(
     claim: ExceedanceCertificate,
     of: Score,
     reference: FloatArray,
-    reference_bad: BoolArray | None = None,
     shares: FloatArray | None = None,
 ) -> FlagRule:
     """Certify at the scores of other rows, from their quantiles up."""
     ranked = sorted_finite(reference)
     candidates = CandidateThresholds.on_grid(score, bad, distinct_reference(ranked))
-    if reference_bad is None:
-        starts = quantile_starts(candidates, ranked, len(reference), claim, shares)
-    else:
-        starts = powerful_start(candidates, reference, reference_bad, claim)
-    claim = replace(claim, thresholds=f"the scores of {len(reference)} reference rows")
+    starts = quantile_starts(candidates, ranked, len(reference), claim, shares)
+    claim = replace(claim, thresholds=_scores_of(reference))
     return _certify_upwards(of, candidates, starts, claim)
+
+
+def certify_planned(
+    score: FloatArray,
+    bad: BoolArray,
+    claim: ExceedanceCertificate,
+    of: Score,
+    reference: FloatArray,
+    pilot: Pilot,
+) -> FlagRule:
+    """Certify from the start that was planned on the pilot, by ranks or at the reference's scores.
+
+    Where nothing passes in any sample of the pilot, the starts are those without a pilot.
+    """
+    edge = distinct_reference(sorted_finite(reference))
+    plan = planned_start(pilot, edge, len(score), claim)
+    if plan is None:
+        return certify_rows(score, bad, claim, of)
+    if plan.on_ranks:
+        candidates, thresholds = CandidateThresholds.own_scores(score, bad), OWN_SCORES
+    else:
+        candidates = CandidateThresholds.on_grid(score, bad, edge)
+        thresholds = _scores_of(reference)
+    thresholds = f"{thresholds}; the start planned on {plan.n_pilot} other labelled rows"
+    claim = replace(claim, thresholds=thresholds)
+    return _certify_upwards(of, candidates, [plan.start], claim, START_FIXED)
+
+
+def _scores_of(reference: FloatArray) -> str:
+    return f"the scores of {len(reference)} reference rows"
 
 
 def paper_slacks(n_rows: int, delta: float) -> tuple[float, float]:
@@ -281,6 +310,7 @@ def _certify_upwards(
     candidates: CandidateThresholds,
     starts: Sequence[Start],
     claim: ExceedanceCertificate,
+    *assumed: str,
 ) -> FlagRule:
     """Test in ascending order from each start."""
     certified, tested = largest_certified(candidates, starts, claim.eta)
@@ -290,7 +320,8 @@ def _certify_upwards(
         start_levels=tuple(start.level for start in starts),
     )
     words = "its best start", "A lower start (see `starts`)"
-    return _rule(of, candidates, certified, tested, claim, starts, *words)
+    rule = _rule(of, candidates, certified, tested, claim, starts, *words)
+    return replace(rule, assumptions=(*rule.assumptions, *assumed))
 
 
 def _rule(

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from locuscore._laws.scores import Score
 from locuscore._protocols import CertifiesBy, FloatArray, IntArray, RowWeights
-from locuscore._rules.certify import certify_threshold
+from locuscore._rules.certify import certify_planned, certify_threshold, claim_on
 from locuscore._rules.certify_clusters import certify_clusters
+from locuscore._rules.planned_starts import Pilot
 from locuscore._rules.rule import FlagRule
 from locuscore._rules.thresholds import ties_heavily
 from locuscore._rules.weighted import certify_weighted
@@ -51,6 +52,8 @@ class HeldOut:
 
     `scores` turns signals into such scores. Thresholds may come from D1: from the few rows of
     `reference_signals`, or from all of `fit_signals`; both are None after a `Locus` is loaded.
+    `left_out` gives scores of rows of D1 by a model that has not seen their losses, and these
+    losses: what the start is planned on.
     """
 
     scores: Callable[[FloatArray], FloatArray]
@@ -60,6 +63,7 @@ class HeldOut:
     weights: RowWeights | None
     reference_signals: FloatArray | None
     fit_signals: FloatArray | None
+    left_out: Callable[[], tuple[FloatArray, FloatArray] | None] = lambda: None
 
     @cached_property
     def score(self) -> FloatArray:
@@ -76,12 +80,25 @@ class HeldOut:
         """The same where they help: among many equal scores, a start needs other thresholds."""
         return self.known if self.known is not None and ties_heavily(self.known) else None
 
+    def pilot(self, tau: float) -> Pilot | None:
+        """Rows of D1 to plan the start on, with the ties that scores of new rows have."""
+        pairs = self.left_out()
+        if pairs is None or self.known is None:
+            return None
+        score, losses = pairs
+        return Pilot.of(score, losses > tau).with_ties_of(self.known)
+
     def certify(self, asked: Asked, by: CertifiesBy) -> FlagRule:
         """Certify as the calibration says that its rows do."""
         return CERTIFIERS[by](self, asked)
 
 
 def _by_rows(rows: HeldOut, asked: Asked) -> FlagRule:
+    if asked.reference is None and asked.starts is None:
+        score, bad, claim = claim_on(rows.score, rows.losses, *asked.claim)
+        pilot = rows.pilot(claim.tau)
+        if pilot is not None and rows.known is not None:
+            return certify_planned(score, bad, claim, asked.of, rows.known, pilot)
     return asked.or_by(rows.known_where_tied).certified(rows.score, rows.losses)
 
 

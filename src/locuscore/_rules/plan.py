@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from locuscore._laws.calibration import conformal_rank, smallest_n
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._rules.binomial_tests import most_bad
 from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_alpha, check_between, check_share
 from locuscore._shared.shown import Shown
@@ -146,10 +147,7 @@ def _power(n: IntArray, eta: float, delta: float, bad_rate: float, acceptance: f
     first = int(binom.ppf(NEGLIGIBLE, n[0], acceptance))
     last = int(binom.isf(NEGLIGIBLE, n[-1], acceptance))
     a = np.arange(first, last + 1)  # numbers of accepted rows that matter
-    # The largest number of bad rows that still passes; -1 where none does. The quantile is the
-    # first count whose probability reaches delta, so it passes only if it meets delta exactly.
-    most = binom.ppf(delta, a, eta)
-    most = np.where(bdtr(most, a, eta) <= delta, most, most - 1)
+    most = most_bad(a, eta, delta)
     passed = np.where(most >= 0, bdtr(np.maximum(most, 0), a, bad_rate), 0.0)
     # One more row is accepted or not: the law of the accepted count moves on by one step.
     law, result = binom.pmf(a, n[0], acceptance), np.empty(len(n))

@@ -53,7 +53,7 @@ def threshold_table(
     return {name: tuple(column[kept].tolist()) for name, column in columns.items()}
 
 
-def evenly_spread(size: int, keep: int | None = None) -> IntArray:
-    """About `MOST_IN_TABLE` positions of a list at most, evenly spread, `keep` among them."""
-    kept = np.linspace(0, size - 1, MOST_IN_TABLE).round().astype(np.int64)
+def evenly_spread(size: int, keep: int | None = None, most: int = MOST_IN_TABLE) -> IntArray:
+    """About so many positions of a list at most, evenly spread, `keep` among them."""
+    kept = np.linspace(0, size - 1, most).round().astype(np.int64)
     return np.unique(np.append(kept, [] if keep is None else [keep]).astype(np.int64))

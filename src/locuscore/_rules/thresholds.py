@@ -140,7 +140,9 @@ def distinct_reference(ranked: FloatArray) -> FloatArray:
 
 def ties_heavily(score: FloatArray) -> bool:
     """Whether so many scores share one value that a start may fall among them."""
-    return bool(np.unique(score, return_counts=True)[1].max() > LARGEST_TIE * len(score))
+    ranked = sorted_finite(score)
+    largest = np.diff(distinct_counts(ranked)[1], prepend=0).max(initial=0)
+    return bool(largest > LARGEST_TIE * len(score))
 
 
 def _share_levels(
@@ -191,25 +193,6 @@ def quantile_starts(
         rank = min(max(math.ceil(least * n_reference), 1), len(ranked))
         found.append(Start(int(np.searchsorted(candidates.edge, ranked[rank - 1])), level))
     return found
-
-
-def powerful_start(
-    candidates: CandidateThresholds,
-    reference: FloatArray,
-    bad: BoolArray,
-    claim: ExceedanceCertificate,
-) -> list[Start]:
-    """The largest threshold whose estimated power is within 0.01 of the greatest."""
-    places = np.unique(np.linspace(0, len(candidates.edge) - 1, 200).round().astype(np.int64))
-    # The reference has no part in the tests, so its losses may choose the start.
-    m, k = CandidateThresholds.on_grid(reference, bad, candidates.edge[places]).counts(slice(None))
-    expected = np.round(candidates.n_rows * m / len(reference)).astype(np.int64)
-    allowed = np.array([allowed_bad(int(n), claim.eta, claim.delta) for n in expected])
-    # With one bad and one good row added, so that few rows do not look too good.
-    rate = (k + 1.0) / (m + 2.0)
-    power = np.where(allowed >= 0, binomial_p_value(np.maximum(allowed, 0), expected, rate), 0.0)
-    best = np.flatnonzero(power >= power.max() - 0.01)[-1]
-    return [Start(int(places[best]), claim.delta)]
 
 
 def largest_certified(
