@@ -10,7 +10,7 @@ TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Hundreds of tests start a process of their own; without bytecode each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm \
+.PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm certificates \
 	speed guarantees fuzz check-deploy dist lock sbom
 
 demo: .venv/.demo
@@ -68,7 +68,7 @@ bench-%: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.paper.$(subst -,_,$*) $(BENCH)
 
 # Other tables, classifiers, small samples; each is resumable and writes its page.
-panel classes small groups valuation llm: .venv/.bench
+panel classes small groups valuation llm certificates: .venv/.bench
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.$@.run $(BENCH)
 
 # How fast it is, each figure beside a rival's; BENCH names sections. Spark and the service need the rest of the cores.

@@ -1,0 +1,1 @@
+"""Certificates on risks with known truth."""

@@ -26,6 +26,7 @@ SIMULATED = {
     "dip": lambda u: np.where(u < 0.3, 0.085, 0.02 + 0.6 * (u - 0.3)),
 }
 N_FIT, N_PREDICTOR, MOST_POPULATION = 1_500, 4_000, 12_000
+PARTS = ("score", "bad", "left", "left bad", "known")
 DRAWS = 3  # of D1 for each table
 
 
@@ -85,10 +86,7 @@ def risks(table: str, draw: int) -> Iterator[Risk]:
         np.savez(kept, **_fitted(table, draw))
     arrays = np.load(kept)
     for quantile, eta in CLAIMS:
-        parts = [
-            arrays[f"{name} {quantile}"] for name in ("score", "bad", "left", "left bad", "known")
-        ]
-        score, bad, left, left_bad, known = parts
+        score, bad, left, left_bad, known = (arrays[f"{name} {quantile}"] for name in PARTS)
         pilot = Pilot.of(left, left_bad).with_ties_of(known)
         yield Risk(table, draw, quantile, eta, score, bad, pilot, known)
 
@@ -116,14 +114,9 @@ def _fitted(table: str, draw: int) -> dict[str, np.ndarray]:
         score = Score.tail(tau)
         held_out = locus._held_out(score)
         pairs = held_out.left_out()
-        assert pairs is not None and held_out.known is not None
-        parts = (
-            locus.scores(X[population], score),
-            z > tau,
-            pairs[0],
-            pairs[1] > tau,
-            held_out.known,
-        )
-        for name, part in zip(("score", "bad", "left", "left bad", "known"), parts, strict=True):
+        assert pairs is not None
+        left = pairs[0], pairs[1] > tau
+        parts = locus.scores(X[population], score), z > tau, *left, held_out.known
+        for name, part in zip(PARTS, parts, strict=True):
             found[f"{name} {quantile}"] = np.asarray(part)
     return found

@@ -1,7 +1,7 @@
 """Run ``make certificates``: how much each certificate accepts on risks with known truth.
 
 Records are appended as they come, one for each risk, number of rows and family of methods, so a
-run that was stopped goes on where it was. Options: ``--methods``, ``--rows``, ``--page``.
+run that was stopped goes on where it was. ``--help`` has the options.
 """
 
 import argparse
@@ -27,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
+    parser.add_argument("--draws", type=int, default=DRAWS, help="of D1 for each table")
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
     if not options.page:
@@ -34,7 +35,7 @@ def main() -> None:
         tasks = [
             (table, draw, family)
             for family in options.methods
-            for draw in range(DRAWS)
+            for draw in range(options.draws)
             for table in (*JUDGED, *SIMULATED)
         ]
         quiet = not os.isatty(2)
