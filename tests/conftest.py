@@ -46,6 +46,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return FilesThenTheorems(config, log)
 
 
+# Files that fit every engine on the same rows go to one worker, which does so once.
+TOGETHER = {"tests/spark/test_spark.py": "tests/service/test_service.py"}
+
+
 class FilesThenTheorems(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if "/guarantees/" in nodeid else nodeid.split("::", 1)[0]
+        file = nodeid.split("::", 1)[0]
+        return nodeid if "/guarantees/" in nodeid else TOGETHER.get(file, file)
