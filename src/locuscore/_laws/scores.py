@@ -10,6 +10,7 @@ from locuscore._laws.distribution import LossDistribution
 from locuscore._laws.loss_model import LossModel
 from locuscore._protocols import Calibration, FloatArray
 from locuscore._shared.checks import one_alpha, one_tau
+from locuscore._shared.readable import as_typed
 
 ScoreKind = Literal["bound", "exceedance", "tail", "other"]
 PARTS = ("kind", "alpha", "tau", "name")
@@ -154,7 +155,7 @@ class ExceedanceScore(_AtTau):
         return threshold if 0 < threshold < 1 else None
 
     def __str__(self) -> str:
-        return f"exceedance at tau = {self.tau:g}"
+        return f"exceedance at tau = {as_typed(self.tau)}"
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class TailScore(_AtTau):
         return model.survival(S, self.tau)
 
     def __str__(self) -> str:
-        return f"tail probability at tau = {self.tau:g}"
+        return f"tail probability at tau = {as_typed(self.tau)}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.accepted import is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_losses, check_scores, one_tau
+from locuscore._shared.readable import as_typed
 from locuscore._shared.shown import Shown
 
 ROUNDING = 1e-12  # relative, so that rounding does not miss a level that is met exactly
@@ -59,7 +60,7 @@ class BatchSelection(Shown):
     def __str__(self) -> str:
         return (
             f"{self.n_accepted} of {len(self.accepted)} rows accepted. Theorem: the share of "
-            f"losses above {self.tau:g} among the accepted rows of a batch is at most "
+            f"losses above {as_typed(self.tau)} among the accepted rows of a batch is at most "
             f"{self.fdr:g} on average over repeated draws of the {self.n_cal} calibration rows "
             "and the batch together, if all rows are exchangeable. It is an average, not a "
             "certificate: the share in this batch may be larger, and the threshold must not be "

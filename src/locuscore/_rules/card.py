@@ -1,5 +1,6 @@
 """The guarantee card: what a rule promises, as text of at most 80 columns and for a notebook."""
 
+import math
 import textwrap
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scipy.stats import beta
 
 from locuscore._shared.cards import Card, Facts, Kind, Table
+from locuscore._shared.readable import amount, readable
 from locuscore._shared.shown import cut, first_sentence
 
 if TYPE_CHECKING:
@@ -83,8 +85,10 @@ def rule_text(rule: "AnyRule", accepts: str, evidence: Mapping[str, Any]) -> str
 def condition(rule: "FlagRule") -> str:
     """When a rule accepts, in words."""
     notes = {float("-inf"): "  (accepts nothing)", float("inf"): "  (accepts every finite score)"}
-    unit = f" {rule.unit}" if rule.unit and rule.score.is_in_loss_units else ""
-    return f"{rule.score} <= {rule.threshold:.6g}{notes.get(rule.threshold, unit)}"
+    unit = rule.unit if rule.score.is_in_loss_units else ""
+    limit = rule.threshold
+    shown = amount(limit, unit, 6) if math.isfinite(limit) else f"{limit}"
+    return f"{rule.score} <= {shown}{notes.get(limit, '')}"
 
 
 def _text(entries: Sequence[Entry], table: Sequence[str]) -> str:
@@ -232,7 +236,7 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "(" + ", ".join(_value(part) for part in value) + ")"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return readable(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

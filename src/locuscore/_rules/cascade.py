@@ -31,6 +31,7 @@ from locuscore._shared.checks import (
     check_scores,
     one_tau,
 )
+from locuscore._shared.readable import as_typed
 
 PATH_SHARE = 0.25  # of the rows: fixes the path where no reference is given
 ALL_GRADED = "every model's answer graded on every certifying row, whoever would have answered"
@@ -162,7 +163,8 @@ def _rule(
 
 def _sentence(claim: CascadeCertificate) -> str:
     is_joint = claim.among == "all questions"
-    event = f"loss > {claim.tau:g} and sent" if is_joint else f"loss > {claim.tau:g} | sent"
+    above = f"loss > {as_typed(claim.tau)}"
+    event = f"{above} and sent" if is_joint else f"{above} | sent"
     return (
         f"P({event}) <= {claim.eta:g} for a new question, whichever model's answer is sent, with "
         f"confidence {1 - claim.delta:g}: over the draw of the {claim.n_rows} certifying rows, the "

@@ -35,6 +35,7 @@ from locuscore._shared.accepted import sorted_finite
 from locuscore._shared.bisect import first_above
 from locuscore._shared.checks import check_between, check_numbers, check_scores
 from locuscore._shared.multiple_tests import holm
+from locuscore._shared.readable import as_typed
 
 INDEPENDENT = "independent rows, certifying and new, all drawn alike"
 CHOSEN_BEFORE = "score, tau, eta and delta chosen without the certifying rows' losses"
@@ -360,8 +361,8 @@ def _rule(
 
 def _sentence(claim: ExceedanceCertificate) -> str:
     return (
-        f"P(loss > {claim.tau:g} | accepted) <= {claim.eta:g} for a new row, with confidence "
-        f"{1 - claim.delta:g}: over the draw of the {claim.n_rows} certifying rows, the "
+        f"P(loss > {as_typed(claim.tau)} | accepted) <= {claim.eta:g} for a new row, with "
+        f"confidence {1 - claim.delta:g}: over the draw of the {claim.n_rows} certifying rows, the "
         f"probability that this fails is at most {claim.delta:g}."
     )
 

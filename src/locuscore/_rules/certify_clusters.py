@@ -27,6 +27,7 @@ from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows, digest_of_rows
 from locuscore._shared.checks import check_between, check_same_order, check_scores
 from locuscore._shared.labels import label_codes
+from locuscore._shared.readable import as_typed
 
 INDEPENDENT_CLUSTERS = "independent clusters, certifying and new, all drawn alike"
 FIXED = "thresholds and starts fixed without the certifying clusters"
@@ -235,10 +236,10 @@ def _outcome(
         p, accepted, share = (float(table[name][certified]) for name in list(table)[-3:])
         claim = replace(claim, n_accepted=n, n_bad=n_bad, p_value=p)
         return replace(claim, acceptance=accepted, exceedance=share), (
-            f"P(loss > {claim.tau:g} | accepted) <= {claim.eta:g} for a random row of a random new "
-            f"cluster, each cluster counting once, with confidence {1 - claim.delta:g}: over the "
-            f"draw of the {claim.n_clusters} certifying clusters ({claim.n_rows} rows), the "
-            f"probability that this fails is at most {claim.delta:g}."
+            f"P(loss > {as_typed(claim.tau)} | accepted) <= {claim.eta:g} for a random row of a "
+            f"random new cluster, each cluster counting once, with confidence {1 - claim.delta:g}: "
+            f"over the draw of the {claim.n_clusters} certifying clusters ({claim.n_rows} rows), "
+            f"the probability that this fails is at most {claim.delta:g}."
         )
     why = "There is no finite score to place a threshold."
     if len(positions):

@@ -15,6 +15,7 @@ from locuscore._shared.cards import Card, Table
 from locuscore._shared.checks import check_between
 from locuscore._shared.curve_picture import curve_picture
 from locuscore._shared.optional import require
+from locuscore._shared.readable import as_typed
 from locuscore._shared.seeds import spawn_seeds
 
 FIRST_NODE = 8  # fewer rows give no useful bound
@@ -135,8 +136,8 @@ class OperatingCurve:
         return (
             f"Operating curve with {len(self.threshold)} thresholds from {self.n_rows} labelled "
             f"rows. Theorem: with probability at least {1 - self.delta:g} over these rows, the "
-            f"bands contain P(accepted) and P(loss > {self.tau:g} | accepted) at all thresholds "
-            "at once, for new rows drawn independently from the same population."
+            f"bands contain P(accepted) and P(loss > {as_typed(self.tau)} | accepted) at all "
+            "thresholds at once, for new rows drawn independently from the same population."
         )
 
 

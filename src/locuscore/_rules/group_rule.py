@@ -22,6 +22,7 @@ from locuscore._shared.checks import check_same_order, is_missing
 from locuscore._shared.frames import column
 from locuscore._shared.labels import read_labels
 from locuscore._shared.optional import require
+from locuscore._shared.readable import as_typed
 from locuscore._shared.shown import cut
 
 PARTS = ("by", "groups", "rules")
@@ -342,7 +343,8 @@ def _promise(rule: GroupRule) -> str:
     # A group that was too small for any test has spent nothing; the others add up.
     delta = math.fsum(claim.delta for claim in claims if claim.thresholds is not None)
     if not delta:
-        return f"No group has enough rows to certify P(loss > {claim.tau:g} | accepted, group)."
+        share = f"P(loss > {as_typed(claim.tau)} | accepted, group)"
+        return f"No group has enough rows to certify {share}."
     n = sum(claim.n_rows or 0 for claim in claims)
     pools = [labels for labels, _ in units if len(labels) > 1]
     mixed = "".join(
@@ -350,9 +352,9 @@ def _promise(rule: GroupRule) -> str:
         for labels in pools
     )
     return (
-        f"P(loss > {claim.tau:g} | accepted, group) <= {claim.eta:g} for a new row, in all groups "
-        f"at once with confidence {1 - delta:g}: over the draw of the {n} certifying rows, the "
-        f"probability that this fails in any group is at most {delta:g}.{mixed}"
+        f"P(loss > {as_typed(claim.tau)} | accepted, group) <= {claim.eta:g} for a new row, in all "
+        f"groups at once with confidence {1 - delta:g}: over the draw of the {n} certifying rows, "
+        f"the probability that this fails in any group is at most {delta:g}.{mixed}"
     )
 
 

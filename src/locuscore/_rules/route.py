@@ -17,6 +17,7 @@ from locuscore._shared.checks import (
     check_scores,
     one_tau,
 )
+from locuscore._shared.readable import as_typed
 from locuscore._shared.share_interval import share_interval
 from locuscore._shared.shown import Shown
 
@@ -54,9 +55,9 @@ class ExceedanceInterval(Shown):
             else "no labelled row is accepted, so nothing is known"
         )
         return (
-            f"P(loss > {self.tau:g} | accepted) lies in [{self.low:.3g}, {self.high:.3g}] with "
-            f"probability at least {1 - self.delta:g} over the labelled rows (theorem, for this "
-            f"one split if they had no part in choosing it); {seen}."
+            f"P(loss > {as_typed(self.tau)} | accepted) lies in [{self.low:.3g}, {self.high:.3g}] "
+            f"with probability at least {1 - self.delta:g} over the labelled rows (theorem, for "
+            f"this one split if they had no part in choosing it); {seen}."
         )
 
 

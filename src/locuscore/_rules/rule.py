@@ -40,6 +40,7 @@ from locuscore._shared.checks import (
 )
 from locuscore._shared.json_values import from_json, read_only, to_json
 from locuscore._shared.optional import require
+from locuscore._shared.readable import as_typed
 
 Standing = Literal["theorem", "certificate", "heuristic"]
 PARTS = ("score", "threshold", "standing", "guarantee", "assumptions", "evidence", "table")
@@ -271,15 +272,15 @@ def tau_rule(
     share = one_alpha(alpha)
     claim = JointClaim(tau=tau, alpha=share)
     guarantee = (
-        f"P(loss > {tau:g} and accepted) <= {share:g} (Theorem 3), over the calibration rows and "
-        "one new row together. It bounds the share of all rows that are accepted and bad, not the "
-        "share of bad rows among the accepted."
+        f"P(loss > {as_typed(tau)} and accepted) <= {share:g} (Theorem 3), over the calibration "
+        "rows and one new row together. It bounds the share of all rows that are accepted and bad, "
+        "not the share of bad rows among the accepted."
     )
     if promise is not None:
         holds = "promise holds" if standing == "theorem" else "heuristic is all there is"
         guarantee = (
-            f"An accepted row with a loss above {tau:g} has a loss above its bound, so the bound's "
-            f"{holds} for such rows: {promise}"
+            f"An accepted row with a loss above {as_typed(tau)} has a loss above its bound, so the "
+            f"bound's {holds} for such rows: {promise}"
         )
         assumptions: tuple[str, ...] = ("tau and alpha chosen without the calibration losses",)
         return FlagRule(score, tau, standing, guarantee, assumptions, certificate=claim)

@@ -20,6 +20,7 @@ from locuscore._rules.threshold_counts import (
 from locuscore._rules.thresholds import CandidateThresholds
 from locuscore._shared.accepted import count_up_to, distinct_counts, is_accepted, sorted_finite
 from locuscore._shared.checks import as_floats, check_between, check_scores, check_share
+from locuscore._shared.readable import as_typed
 
 
 def tune_threshold(
@@ -83,9 +84,9 @@ def tune_threshold(
         of,
         float(tried[best]),
         "heuristic",
-        f"None: a heuristic. The threshold was chosen so that the share of losses above {tau:g} "
-        f"among the accepted of these {len(s)} rows, {share[best]:.4g}, is closest to {target:g}; "
-        "on new rows it can be above. certify_threshold gives a guarantee.",
+        f"None: a heuristic. The threshold was chosen so that the share of losses above "
+        f"{as_typed(tau)} among the accepted of these {len(s)} rows, {share[best]:.4g}, is closest "
+        "to {target:g}; on new rows it can be above. certify_threshold gives a guarantee.",
         assumptions,
         table=threshold_table(tried, n, k, keep=best),
         certificate=found,

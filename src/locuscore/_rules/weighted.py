@@ -33,6 +33,7 @@ from locuscore._rules.rule import FlagRule
 from locuscore._rules.threshold_counts import checked_rows, digest_of_rows
 from locuscore._shared.accepted import is_accepted
 from locuscore._shared.checks import check_between, check_same_length, check_scores
+from locuscore._shared.readable import as_typed
 
 ASSUMPTIONS = (
     "labelled rows are independent, and new rows come with their weight times the frequency of the "
@@ -227,8 +228,8 @@ def _certified(
     share = rows.weight_up_to(float(table["threshold"][place]))
     claim = replace(claim, n_accepted=int(n), acceptance=share, exceedance=rate, p_value=p)
     return claim, (
-        f"P(loss > {claim.tau:g} | accepted) <= {claim.eta:g} for a new row of the mix that the "
-        f"weights stand for, with confidence {1 - claim.delta:g}: over the draw of the "
+        f"P(loss > {as_typed(claim.tau)} | accepted) <= {claim.eta:g} for a new row of the mix "
+        f"that the weights stand for, with confidence {1 - claim.delta:g}: over the draw of the "
         f"{claim.n_rows} weighted rows, the probability that this fails is at most "
         f"{claim.delta:g}."
     )

@@ -20,6 +20,7 @@ from locuscore import (
 )
 from locuscore._protocols import BoolArray, Calibration, FloatArray
 from locuscore._shared.json_values import to_json
+from locuscore._shared.readable import as_typed
 from locuscore._shared.shown import Shown
 
 Kind = Literal["coverage", "joint", "accepted", "mean loss", "exchangeable"]
@@ -285,7 +286,7 @@ def _of_rule(rule: FlagRule, names: Sequence[Any] | None, calibration: Calibrati
             return _joint(calibration, tau, alpha, trouble)
         case ExceedanceCertificate() | WeightedCertificate() | ClusterCertificate():
             is_by_cluster = isinstance(certificate, ClusterCertificate)
-            about = f"share of the accepted rows with a loss above {certificate.tau:g}"
+            about = f"share of the accepted rows with a loss above {as_typed(certificate.tau)}"
             where["unit"] = "cluster" if is_by_cluster else "row"
             where["tau"] = certificate.tau
             kind: Kind = "accepted"
@@ -324,7 +325,7 @@ def _no_promise(rule: FlagRule, names: Sequence[Any] | None) -> str | None:
 
 def _joint(calibration: Calibration, tau: float, alpha: float, trouble: str | None) -> list[Claim]:
     """Rows that are accepted and bad are above their bound, so they have its urn (Theorem 3)."""
-    about = f"share of all rows that are accepted and have a loss above {tau:g}"
+    about = f"share of all rows that are accepted and have a loss above {as_typed(tau)}"
     common: dict[str, Any] = {"kind": "joint", "labels": "accepted", "tau": tau, "alpha": alpha}
     common["promised"] = calibration.promised(alpha)
     urns = _urns(calibration, alpha)

@@ -73,3 +73,40 @@ function factor(x) {
 }
 
 const inUnits = (text, unit) => (unit ? `${text} ${unit}` : text);
+
+// Units whose sign stands before the number, as in _shared/readable.py.
+const SIGNS = new Map([["$", ["$", "dollar", "dollars", "us dollars", "usd"]],
+  ["\u20ac", ["\u20ac", "euro", "euros", "eur"]], ["\u00a3", ["\u00a3", "gbp", "pounds sterling"]]]
+  .flatMap(([sign, names]) => names.map((name) => [name, sign])));
+const LARGE = [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
+const AS_TYPED = 8; // digits of a number that somebody chose
+const signOf = (unit) => SIGNS.get((unit ?? "").trim().toLowerCase());
+
+/** A number with its unit, as people write it: $150,000, $12.50, 3.2 kWh. */
+function amount(x, unit, digits = 4) {
+  if (!isNumber(x)) return NO_NUMBER;
+  const sign = signOf(unit);
+  const size = Math.abs(x);
+  const plain = number(size, digits);
+  const minus = x < 0 ? "\u2212" : "";
+  if (!sign) return minus + inUnits(plain, unit);
+  return minus + sign + (plain.includes(".") && size >= 0.01 ? decimal(size, 2, 2) : plain);
+}
+
+/** The same, but millions and more in words: $28.4 million. */
+function largeAmount(x, unit) {
+  const size = Math.abs(x);
+  const found = isNumber(x) && size < 1e15 && LARGE.find(([least]) => size >= 0.9999995 * least);
+  if (!found) return amount(x, unit);
+  const text = `${number(size / found[0])} ${found[1]}`;
+  const minus = x < 0 ? "\u2212" : "";
+  return minus + (signOf(unit) ? signOf(unit) + text : inUnits(text, unit));
+}
+
+/** A day such as 2026-05-05 as people write it: 5 May 2026. */
+function dayText(iso) {
+  const day = new Date(`${iso}T00:00:00Z`);
+  if (Number.isNaN(day.getTime())) return iso;
+  const month = day.toLocaleDateString("en-GB", { month: "long", timeZone: "UTC" });
+  return `${day.getUTCDate()} ${month} ${day.getUTCFullYear()}`;
+}

@@ -6,9 +6,9 @@ const isAnytime = (claim) => isNumber(claim.low) && isNumber(claim.high);
 
 /** A value of a claim: a share, or a loss with its unit. */
 const valueText = (claim, unit) => (x) =>
-  (isMean(claim) ? (isNumber(x) ? inUnits(number(x), unit) : NO_NUMBER) : percent(x));
+  (isMean(claim) ? amount(x, unit) : percent(x));
 const promiseText = (claim, unit) =>
-  (isMean(claim) ? inUnits(number(claim.promised, 6), unit) : level(claim.promised));
+  (isMean(claim) ? amount(claim.promised, unit, AS_TYPED) : level(claim.promised));
 
 /** An interval; losses with as many decimals at either end, and their unit once. */
 function between(claim, unit) {
