@@ -13,7 +13,8 @@ from locuscore.__main__ import main
 from locuscore.calibration import ByGroup, ClusterRows, CrossFit, Shifted
 from locuscore.engines import Scale
 from locuscore.report import report
-from locuscore.report._verdict import Claim, judge
+from locuscore.report._claims import Claim
+from locuscore.report._verdict import judge
 
 pytestmark = pytest.mark.extra
 

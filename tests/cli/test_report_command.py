@@ -8,7 +8,7 @@ import pytest
 from cli_for_tests import FILES, fails, homes, run, write
 from locuscore import Scorer
 from locuscore.__main__ import main
-from locuscore.report import Batch, report_batches
+from locuscore.report import Batch, Provenance, report_batches
 
 pytestmark = pytest.mark.extra
 
@@ -52,6 +52,7 @@ def test_the_page_has_the_figures_of_the_library(ending, archive, tmp_path, caps
         title="Homes",
         unit="dollars",
         archive="guard.locus",
+        provenance=Provenance.of_files(data, archive),
     ).summary
     assert without_times(found) == without_times(expected)
     assert {part["group"] for part in found["groups"]["rows"]} == {"north", "south"}
@@ -173,3 +174,44 @@ def test_errors_are_one_line(archive, tmp_path, capsys):
         assert "another file" in fails(capsys, "report", archive, data, *onto, code=2)
     assert Scorer.load(archive).alphas == scorer.alphas
     assert not (tmp_path / "page.html").exists()
+
+
+def test_groups_time_and_costs(archive, tmp_path, capsys):
+    frame = homes(400, seed=21)
+    sold = np.datetime64("2026-01-05") + np.arange(400) // 5
+    data = write(frame.assign(sold=sold.astype("datetime64[us]"), late=sold > sold[200]),
+                 tmp_path / "rows.parquet")  # fmt: skip
+    page, full = tmp_path / "report.html", tmp_path / "report.json"
+    parts = ["--groups", "town", "--groups", "late", "--time", "sold", "--noun", "homes"]
+    costs = ["--review-cost", "3", "--bad-cost", "40", "--cost-unit", "USD"]
+    more = ["--approved-by", "A. Reader", "--tau", "1.25", "--unit", "dollars"]
+    run(capsys, "report", archive, data, *parts, *costs, *more, "-o", page, "--summary", full)
+    found = json.loads(full.read_text())
+    assert [part["column"] for part in found["parts"]] == ["town", "late", "sold"]
+    assert found["parts"][2]["rows"][0]["group"] == "week of 5 January 2026"
+    assert found["money"]["costs"]["review"] == 3 * found["money"]["flagged"]["n"]
+    assert found["provenance"]["approved"] == "A. Reader"
+    assert (found["noun"], 1.25 in found["explorer"]["taus"]) == ("homes", True)
+    assert "homes" in found["verdict"]["headline"]
+    for wrong in (["--bad-cost", "40"], ["--review-cost", "3"]):
+        assert "--review-cost" in fails(capsys, "report", archive, data, *wrong, "-o", page, code=2)
+    assert "dates" in fails(capsys, "report", archive, data, "--time", "town", "-o", page)
+
+
+def test_two_reports_are_compared(archive, tmp_path, capsys):
+    made = []
+    for seed, worse in ((31, 0.0), (32, 0.0), (33, 1e6)):
+        frame = homes(300, seed=seed)
+        data = write(frame.assign(price=frame["price"] + worse), tmp_path / f"{seed}.csv")
+        made.append(tmp_path / f"{seed}.html")
+        run(capsys, "report", archive, data, "-o", made[-1])
+    page = tmp_path / "both.html"
+    same = run(capsys, "compare", made[0], made[1], "-o", page)
+    assert (same["n_differences"], same["kind"]) == (0, "good")
+    arguments = ["compare", str(made[0]), str(made[2]), "-o", str(page)]
+    assert main(arguments) == 0
+    assert "beyond chance" in capsys.readouterr().out
+    assert main([*arguments, "--fail-if-worse", "--quiet"]) == 4
+    assert "Worse than before" in page.read_text()
+    assert "there is no file" in fails(capsys, "compare", made[0], tmp_path / "none", "-o", page)
+    assert "another file" in fails(capsys, "compare", made[0], made[1], "-o", made[1], code=2)

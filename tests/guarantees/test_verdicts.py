@@ -8,7 +8,8 @@ import pytest
 from helpers import assert_binomial
 from locuscore import tune_threshold
 from locuscore._laws.calibration import conformal_rank
-from locuscore.report._verdict import ERROR, Accepted, coverage_claim, judge, rule_claim
+from locuscore.report._claims import Accepted, coverage_claim, rule_claim
+from locuscore.report._verdict import ERROR, judge
 from report_data import calibration_of
 
 

@@ -30,8 +30,8 @@ from locuscore.draws import ShapeDraws
 from locuscore.engines import Forest, Gaussian
 from locuscore.report import Batch, Report, _summary, report, report_batches
 from locuscore.report._attribution import shapley
-from locuscore.report._counts import MOST_GROUPS, GroupCounts
 from locuscore.report._grid import ALPHAS
+from locuscore.report._parts import COLUMNS, MOST_GROUPS, PartCounts
 from locuscore.report._words import coverage, pit_sentence
 from report_data import calibration_of
 
@@ -351,15 +351,15 @@ def test_groups_are_counted_with_missing_ones(locus, labelled):
 
 
 def test_many_groups_are_pooled_in_bounded_memory():
-    counts = GroupCounts("id")
+    counts = PartCounts("id")
     labels = [f"big {j % 30}" for j in range(90)] + list(range(MOST_GROUPS + 500))
     n = len(labels)
-    counts.add(labels, np.ones(n, dtype=bool), np.full(n, 2.0))
-    shown = counts.rows(0.05)
+    counts.add(labels, np.ones((n, len(COLUMNS))))
+    name, shown = counts.parts()
     assert len(counts.place) == MOST_GROUPS + 1
-    assert [part["n"] for part in shown] == [3] * 30 + [MOST_GROUPS + 500]
-    assert shown[-1]["group"] == "(others)"
-    assert shown[-1]["mean_bound"] == 2.0
+    assert name == "id"
+    assert [row[0] for _, row in shown] == [3] * 30 + [MOST_GROUPS + 500]
+    assert shown[-1][0] == "(others)"
 
 
 def test_pit_is_even_where_the_law_is_right(rng):

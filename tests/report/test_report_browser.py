@@ -14,6 +14,7 @@ from browser_for_tests import (
     OUTSIDE,
     OVERLAPS,
     PHONE,
+    UNDRAWN,
     background,
     overflow,
     page_opener,
@@ -21,6 +22,7 @@ from browser_for_tests import (
     started_browser,
 )
 from helpers import assert_close
+from locuscore.report._html import comparison_page
 from locuscore.report._html import page as page_of
 from report_data import ALPHAS, TAU, calibration_of, interval, simulated, simulated_summary
 
@@ -45,9 +47,19 @@ def summary(rows):
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Open the page of a summary."""
+    """Open the page of a summary, its technical part unfolded."""
+    from playwright.sync_api import expect
+
     with page_opener(browser, tmp_path, page_of) as opened:
-        yield opened
+
+        def unfolded(summary, **options):
+            page = opened(summary, **options)
+            if options.get("java_script_enabled", True):
+                page.evaluate("document.querySelector('#technical > details').open = true")
+                expect(page.locator(UNDRAWN)).to_have_count(0, timeout=30_000)
+            return page
+
+        yield unfolded
 
 
 def slide(page, name, index):
@@ -146,7 +158,7 @@ def contradicted(summary):
     verdict = summary["verdict"] | {
         "kind": "bad",
         "broken": True,
-        "sentence": "These rows contradict 1 of 3 claims.",
+        "headline": "1 of 3 promises does not hold on these rows.",
         "claims": [rule, *others],
     }
     return summary | {"explorer": summary["explorer"] | {"threshold": t}, "verdict": verdict}
@@ -159,7 +171,7 @@ def test_test_rows_that_contradict_the_certificate_turn_everything(show, summary
     page = show(contradicted(summary))
     banner = page.locator("#verdict")
     assert "bad" in banner.get_attribute("class").split()
-    assert "contradict 1 of 3 claims" in banner.inner_text()
+    assert "1 of 3 promises does not hold" in banner.inner_text()
     assert "unlike the certifying ones" in page.locator("#why").inner_text()
     for badge, text in (("#badge", "contradicted"), ("#guarantee .badge", "Certificate, ")):
         assert page.locator(badge).inner_text().startswith(text)
@@ -169,7 +181,7 @@ def test_test_rows_that_contradict_the_certificate_turn_everything(show, summary
     assert page.locator(".legend").get_by_text("certified, but contradicted").count() == 1
     assert page.get_by_text("certified", exact=True).filter(visible=True).count() == 0
     assert page.locator("#claims .badge").all_inner_texts() == ["contradicted", "kept", "kept"]
-    table = page.locator("#claims table").text_content()
+    table = page.locator("#tests table").text_content()
     assert "< 1e\u221215" in table
     choose(page, "alpha")
     assert page.locator("#badge").inner_text() == "estimate"
@@ -217,22 +229,41 @@ def test_a_rule_without_a_certificate_of_shares_is_an_estimate(show, summary, st
     assert words in page.locator("#why").inner_text()
 
 
-def test_typed_numbers_snap_to_the_grid(show, summary):
+def test_a_typed_number_stays_and_a_sentence_says_what_is_counted(show, summary):
     page = show(summary)
     choose(page, "alpha")
     page.locator("#alpha-number").fill("0.204")
     page.locator("#alpha-number").press("Enter")
-    assert page.locator("#alpha-number").input_value() == "0.2"
+    assert page.locator("#alpha-number").input_value() == "0.204"
+    assert "nearest share on this page, 20\u00a0%" in page.locator("#alpha-note").inner_text()
     assert page.locator("#alpha").input_value() == "19"
     assert page.locator("#alpha").get_attribute("aria-valuetext") == "20\u00a0%"
-    page.locator("#tau-number").fill("499")
-    page.locator("#tau-number").blur()
     taus = np.array(summary["explorer"]["taus"])
     nearest = int(np.argmin(np.abs(taus - 499)))
+    assert taus[nearest] != 499
+    page.locator("#tau-number").fill("499")
+    page.locator("#tau-number").blur()
     assert page.locator("#tau").input_value() == str(nearest)
+    assert page.locator("#tau-number").input_value() == "499"
+    note = page.locator("#tau-note").inner_text()
+    assert note.startswith("You typed $499.")
+    assert "--tau 499" in note
+    assert "--tau 499 " in page.locator("#shell-text").inner_text()
+    assert "tau=499," in page.locator("#python-text").inner_text()
     page.locator("#tau-number").fill("")
     page.locator("#tau-number").blur()
+    assert page.locator("#tau-note").inner_text() == ""
     assert_close(float(page.locator("#tau-number").input_value()), taus[nearest], rtol=1e-5)
+
+
+def test_a_typed_tolerance_below_the_certified_one_is_not_certified(show, summary):
+    page = show(summary)
+    assert page.locator("#badge").inner_text() == "certified"
+    page.locator("#tau-number").fill("499.99")
+    page.locator("#tau-number").blur()
+    assert page.locator("#tau").input_value() == str(summary["explorer"]["start"]["tau_index"])
+    assert page.locator("#badge").inner_text() == "estimate"
+    assert "for tau of at least $500" in page.locator("#why").inner_text()
 
 
 def test_sliders_move_by_keyboard(show, summary):
@@ -314,7 +345,8 @@ def test_a_long_text_does_not_make_a_tall_row(show, summary):
 def judged(summary, *coverage):
     """The summary with another coverage, (calibration rows, alpha, rows, covered), judged anew."""
     from locuscore.report import _words
-    from locuscore.report._verdict import coverage_claim, judge
+    from locuscore.report._claims import coverage_claim
+    from locuscore.report._verdict import judge
 
     coverage = [(calibration_of(n), *part) for n, *part in coverage]
     found = [_words.coverage(*part) for part in coverage]
@@ -325,7 +357,7 @@ def judged(summary, *coverage):
 
 def test_a_bound_that_covers_everything_is_not_called_tested(show, summary):
     page = show(judged(summary, (5, 0.1, 50, 50)))
-    assert "too few to test 1 of 1 claims" in page.locator("#verdict").inner_text()
+    assert "too few to test the promise" in page.locator("#verdict").inner_text()
     assert page.locator("#coverage .badge").inner_text() == "no test"
     assert page.locator("#claims .badge").inner_text() == "too few rows to tell"
 
@@ -568,7 +600,7 @@ def test_axe_finds_no_serious_violation(show, summary, scheme, size):
 
 def hostile(value):
     """The summary with every text replaced, but for those the page acts on."""
-    acts_on = ("kind", "role", "standing", "created")
+    acts_on = ("kind", "role", "standing", "created", "among")
     if isinstance(value, dict):
         return {k: v if k in acts_on else hostile(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -605,6 +637,11 @@ def bare(summary):
            "ci_high": 1.0, "mean_loss": 600.0}  # fmt: skip
     return summary | {
         "n_rows": 1, "unit": "", "explorer": explorer, "groups": None, "attribution": None,
+        "parts": [], "money": {"tau": 500.0, "flagged": None, "costs": None, "sentences": [],
+                               "accepted": {"n": 1, "total": 600.0, "mean": 600.0, "worst": 600.0,
+                                            "bad": 1}},
+        "provenance": {key: None if "day" in key else "" for key in summary["provenance"]}
+        | {"is_expired": False, "versions": {}},
         "deciles": [one], "facts": [], "pit": {"counts": [0] * 20, "p_value": 1.0, "sentence": ""},
         "bound_vs_loss": {"alpha": 0.1, "points": [[None, 600.0]], "n_points": 1, "n_infinite": 1,
                           "axis_max": [None, 600.0]},
@@ -621,7 +658,7 @@ def bare(summary):
 def test_a_summary_with_almost_nothing(show, summary):
     page = show(bare(summary))
     assert page.locator("#figure-exceedance").inner_text() == "\u2013"
-    assert "nothing is accepted" in page.locator(".tiles").inner_text()
+    assert "nothing is accepted" in page.locator("#explorer .tiles").inner_text()
     assert page.locator("input[name=mode]").count() == 0
     assert page.locator("#attribution, #facts, #pit").count() == 0
     assert column(page, 2) == ["\u221e"]
@@ -635,8 +672,10 @@ def test_a_summary_with_almost_nothing(show, summary):
 @pytest.mark.parametrize("part", ["coverage", "deciles", "facts"])
 def test_an_empty_part_is_left_out(show, summary, part):
     page = show(summary | {part: []})
-    assert page.locator("main > section").count() >= 8
+    assert page.locator("main > section").count() == 7
     assert page.locator("nav a").count() == page.locator("main > section").count()
+    inside = page.locator("#technical section").count()
+    assert page.locator("#technical .links a").count() == inside >= 8
 
 
 def test_thresholds_without_end(show, summary):
@@ -676,9 +715,9 @@ def test_a_certificate_for_every_row(show, real):
 @pytest.mark.parametrize(
     ("covered", "kind", "words", "badge"),
     [
-        (800, "bad", "contradict 1 of 1", "too low"),
+        (800, "bad", "The promise does not hold", "too low"),
         (990, "warn", "wider than it needs", "higher"),
-        (900, "good", "agree with every claim", "agrees"),
+        (900, "good", "The promise holds up", "agrees"),
     ],
 )
 def test_the_verdict_tells_low_from_high(show, summary, covered, kind, words, badge):
@@ -698,6 +737,71 @@ def test_low_by_itself_is_no_breach_among_several_claims(show, summary):
     assert page.locator("#coverage .badge").first.inner_text() == "low"
 
 
+def test_it_prints_on_two_pages(browser, tmp_path, summary):
+    file = tmp_path / "report.html"
+    file.write_text(page_of(summary), encoding="utf-8")
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(file.as_uri())
+    pdf = page.pdf(prefer_css_page_size=True)
+    assert pdf.count(b"/Type /Page\n") == 2
+    page.emulate_media(media="print")
+    assert page.locator("#technical").is_hidden()
+    assert summary["provenance"]["data_digest"] in page.locator("#provenance").inner_text()
+    page.close()
+
+
+def test_the_first_screen_is_for_people_who_decide(browser, tmp_path, summary):
+    """Headline, every claim in counts and what stands out, without scrolling or formulas."""
+    file = tmp_path / "report.html"
+    file.write_text(page_of(summary), encoding="utf-8")
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(file.as_uri())
+    assert page.locator("#verdict").inner_text().endswith(summary["verdict"]["headline"])
+    claims = page.locator("#claims")
+    assert claims.bounding_box()["y"] + claims.bounding_box()["height"] < DESKTOP["height"]
+    text = page.locator("main").inner_text()
+    for claim in summary["verdict"]["claims"]:
+        assert claim["plain"] in text
+    assert summary["verdict"]["attention"][0] in text
+    money = summary["money"]
+    assert f"{money['accepted']['n']:,} diamonds" in page.locator("#money").inner_text()
+    assert f"${money['costs']['review']:,.0f}" in page.locator("#money").inner_text()
+    assert "5 May 2026" not in text
+    assert "2 May 2026 to 30 August 2026" in page.locator("#provenance").inner_text()
+    for formula in ("alpha =", "tau =", "P(loss", "p = ", "Theorem"):
+        assert formula not in page.locator("#claims, #money, #parts").first.inner_text()
+    assert page.locator("#tests").is_hidden()
+    page.locator("nav a[href='#technical']").click()
+    assert page.locator("#tests").is_visible()
+    page.goto("about:blank")
+    page.goto(f"{file.as_uri()}#coverage")  # a link from elsewhere opens the fold
+    assert page.locator("#coverage").is_visible()
+    page.close()
+
+
+NUMBERS = [0.0, 1.0, 12.34, 150_000.0, 12_345.6, 999.94, 0.00317, 2.5e6, 3.14159e9, 0.5, -70_250.0]
+
+
+def test_the_page_writes_numbers_as_the_library_does(browser):
+    from importlib.resources import files
+
+    from locuscore._shared.readable import amount, as_typed, large_amount
+
+    code = files("locuscore._shared").joinpath("templates", "numbers.js").read_text()
+    page = browser.new_page()
+    for unit in ("dollars", "EUR", "kWh", ""):
+        script = f"""([xs, unit]) => {{ {code};
+          return xs.map((x) =>
+            [amount(x, unit), amount(x, unit, AS_TYPED), largeAmount(x, unit)]); }}"""
+        found = page.evaluate(script, [NUMBERS, unit])
+        for x, texts in zip(NUMBERS, found, strict=True):
+            wanted = [amount(x, unit), as_typed(x, unit), large_amount(x, unit)]
+            assert [text.replace("\u2212", "-") for text in texts] == wanted
+    days = page.evaluate(f"() => {{ {code}; return [dayText('2026-05-05'), dayText('soon')]; }}")
+    assert days == ["5 May 2026", "soon"]
+    page.close()
+
+
 def test_it_prints(show, summary):
     page = show(summary, color_scheme="dark")
     pdf = page.pdf(format="A4")
@@ -705,7 +809,10 @@ def test_it_prints(show, summary):
     assert len(pdf) > 20_000
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
-    assert page.locator("main > section").filter(visible=True).count() == 12
+    shown = page.locator("main > section").filter(visible=True)
+    assert [part.get_attribute("id") for part in shown.all()] == [
+        *("claims", "money", "parts", "attribution", "provenance", "technical")
+    ]
     page.set_viewport_size({"width": 718, "height": 1000})  # A4 between its margins
     assert overflow(page) <= 0
     ink = page.evaluate("getComputedStyle(document.body).color")
@@ -722,8 +829,10 @@ def test_it_works_in_a_frame_without_rights(browser, summary):
     shown = html.escape(Report(summary).to_html(), quote=True)
     page.set_content(f'<iframe sandbox="allow-scripts" srcdoc="{shown}"></iframe>')
     frame = page.frame_locator("iframe")
-    assert frame.locator("#badge").inner_text() == "certified"
-    frame.locator("nav a[href='#facts']").click()
+    assert "promises hold up" in frame.locator("#verdict").inner_text()
+    assert frame.locator("#facts").is_hidden()
+    frame.locator("nav a[href='#technical']").click()
+    frame.locator(".links a[href='#facts']").click()
     assert frame.locator("#facts").evaluate("(section) => section === document.activeElement")
     frame.locator("#theme").click()
     assert not errors
@@ -771,4 +880,45 @@ def test_a_rule_by_group_is_a_table(show, summary):
     assert cells[2][:2] == ["a, b (pool)", "every finite score"]
     assert "17 rows" in part.inner_text()
     assert "9 rows are of no group with a rule" in part.inner_text()
-    assert page.locator("nav a[href='#rule-groups']").count() == 1
+    assert page.locator(".links a[href='#rule-groups']").count() == 1
+
+
+@pytest.fixture(scope="module")
+def compared(summary):
+    from locuscore.report import compare
+
+    rule, *others = summary["verdict"]["claims"]
+    rule = rule | {"observed": 200 / 400, "n": 400, "verdict": "contradicted"}
+    first = summary["parts"][0]["rows"][0] | {"k": 50, "of": 60}
+    colour = summary["parts"][0] | {"rows": [first, *summary["parts"][0]["rows"][1:]]}
+    later = summary | {
+        "title": "Later",
+        "verdict": summary["verdict"] | {"claims": [rule, *others], "kind": "bad"},
+        "parts": [colour, summary["parts"][1]],
+    }
+    return compare(summary, later).summary
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_comparison_is_a_page_of_its_own(browser, tmp_path, compared, scheme, size):
+    with page_opener(browser, tmp_path, comparison_page) as opened:
+        page = opened(compared, color_scheme=scheme, viewport=size)
+        assert "bad" in page.locator("#verdict").get_attribute("class").split()
+        badges = page.locator("#shares .badge").all_inner_texts()
+        assert badges == ["within chance", "more", "within chance", "within chance"]
+        text = page.locator("main").inner_text()
+        for share in compared["shares"]:
+            assert share["sentence"] in text
+        assert page.locator("#parts .dot.miss:not(.legend *)").count() == 1
+        assert overflow(page) <= 0
+        assert not serious_violations(page)
+
+
+def test_hostile_text_of_a_comparison_is_text(browser, tmp_path, compared):
+    with page_opener(browser, tmp_path, comparison_page) as opened:
+        page = opened(hostile(compared), viewport=PHONE)
+        assert page.locator("h1").text_content() == HOSTILE
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 2
+        assert overflow(page) <= 0

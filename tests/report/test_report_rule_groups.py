@@ -103,7 +103,7 @@ def test_intervals_of_groups_are_simultaneous(locus, fresh):
     found = report(Scorer(locus), X, y, groups=X[:, 2]).summary["groups"]
     assert len(found["rows"]) == 3
     for part in found["rows"]:
-        exact = share_interval(part["covered"], part["n"], 0.05 / 3)
+        exact = share_interval(part["covered"], part["n"], 1 - 0.95 ** (1 / 3))
         assert_close([part["ci_low"], part["ci_high"]], [exact[0], exact[1]], rtol=1e-12)
     assert "simultaneous" in found["sentence"]
     one = report(Scorer(locus), X, y, groups=["a"] * 2_000).summary["groups"]

@@ -19,13 +19,8 @@ from locuscore import (
 from locuscore._laws.calibration import conformal_rank, coverage_p_value
 from locuscore.engines import Forest
 from locuscore.report import report
-from locuscore.report._verdict import (
-    ERROR,
-    contradicted_thresholds,
-    coverage_claim,
-    judge,
-    too_many_p_value,
-)
+from locuscore.report._claims import coverage_claim, too_many_p_value
+from locuscore.report._verdict import ERROR, contradicted_thresholds, judge
 from report_data import calibration_of
 
 TAU, ETA, DELTA = 0.75, 0.2, 0.1

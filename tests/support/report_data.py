@@ -95,12 +95,14 @@ def verdict(rows: Rows) -> dict[str, Any]:
             "kind": kind, "claim": f"share of {kind}", "standing": standing, "alpha": alpha,
             "promised": promised, "observed": float(wrong.mean()), "n": len(wrong),
             "p_value": 0.3, "verdict": "kept", "sentence": f"The {kind} is kept.",
+            "tau": None if alpha else TAU, "where": "", "plain": f"Of 1,000 homes, {kind}.",
         }
         for kind, alpha, standing, promised, wrong in shares
     ]  # fmt: skip
     return {
         "kind": "good", "sentence": "These rows agree with every claim.", "broken": False,
-        "error": 0.05, "claims": claims,
+        "headline": "All 3 promises hold up on these rows.", "notes": [], "error": 0.05,
+        "claims": claims, "attention": ["By colour, worse than promised: D."],
     }  # fmt: skip
 
 
@@ -186,6 +188,60 @@ def curves(rows: Rows) -> dict[str, Any]:
     return {"tau": TAU, "series": series, "band_level": 0.95}
 
 
+def money(rows: Rows) -> dict[str, Any]:
+    """Accepted and flagged rows, with costs."""
+    accepted = rows.tail(TAU) <= 0.12
+
+    def pile(z: np.ndarray) -> dict[str, Any]:
+        return {"n": len(z), "total": float(z.sum()), "mean": float(z.mean()),
+                "worst": float(z.max()), "bad": int(np.sum(z > TAU))}  # fmt: skip
+
+    flagged = pile(rows.losses[~accepted])
+    review, avoidable = 20.0 * flagged["n"], 300.0 * flagged["bad"]
+    costs = {"unit": "dollars", "review_each": 20.0, "bad_each": 300.0, "loss_each": None,
+             "review": review, "avoidable": avoidable, "net": avoidable - review,
+             "break_even": review / avoidable, "sentences": ["Review costs."]}  # fmt: skip
+    return {"tau": TAU, "accepted": pile(rows.losses[accepted]), "flagged": flagged,
+            "costs": costs, "sentences": ["Some are accepted.", "Review costs."]}  # fmt: skip
+
+
+def parts(rows: Rows, colour: np.ndarray) -> list[dict[str, Any]]:
+    """By colour, and over four months."""
+    accepted, bad = rows.tail(TAU) <= 0.12, rows.losses > TAU
+    month = np.array(["May 2026", "June 2026", "July 2026", "(missing)"])[
+        np.arange(len(bad)) // 7 % 4
+    ]
+
+    def part(label: str, inside: np.ndarray) -> dict[str, Any]:
+        k, of = int(np.sum(inside & accepted & bad)), int(np.sum(inside & accepted))
+        low, high = interval(k, of, 0.99)
+        standing = "worse" if label == "D" else "as promised"
+        return {
+            "group": label, "n": int(inside.sum()), "accepted": of, "k": k, "of": of,
+            "share": k / of, "low": float(low), "high": float(high), "standing": standing,
+            "loss": float(rows.losses[inside].sum()), "loss_accepted": 1.0,
+        }  # fmt: skip
+
+    found = []
+    for name, labels in (("colour", colour), ("sold", month)):
+        told = [part(str(label), labels == label) for label in dict.fromkeys(labels)]
+        is_time = name == "sold"
+        found.append({"name": f"{name}, by month" if is_time else name, "column": name,
+                      "is_time": is_time, "rows": told, "finding": "Something is worse.",
+                      "trend": {"sentence": "A rise.", "differs": True} if is_time else None,
+                      "sentence": "The intervals are simultaneous."})  # fmt: skip
+    return found
+
+
+PROVENANCE = {
+    "data": "rows.parquet", "data_digest": "ab" * 32, "archive": "guard.locus",
+    "archive_digest": "cd" * 32, "signature": "none", "approved": "A. Reader",
+    "scorer_digest": "0123456789abcdef", "first_day": "2026-05-02", "last_day": "2026-08-30",
+    "valid_until": "2027-01-31", "is_expired": False, "versions": {"numpy": "2.0"},
+    "reported_by": "0.2.0",
+}  # fmt: skip
+
+
 def simulated_summary(rows: Rows | None = None) -> dict[str, Any]:
     """Everything the page shows."""
     rows = simulated() if rows is None else rows
@@ -202,8 +258,11 @@ def simulated_summary(rows: Rows | None = None) -> dict[str, Any]:
     pit, _ = np.histogram(1 - rows.tail(rows.losses), bins=20, range=(0, 1))
     importance = {"spread": 0.62, "carat": 0.21, "prediction": 0.12, "colour": 0.04, "year": 0.01}
     return {
-        "format": 1, "title": "Locus report", "created": "2026-11-16", "locuscore": "0.1.0",
-        "unit": "dollars", "n_rows": len(rows.scale),
+        "format": 2, "title": "Locus report", "created": "2026-11-16", "locuscore": "0.1.0",
+        "unit": "dollars", "noun": "diamonds", "n_rows": len(rows.scale), "provenance": PROVENANCE,
+        "money": money(rows), "parts": parts(rows, colour), "has_clusters": False,
+        "measure": {"kind": "conditional", "what": "bad", "among": "accepted", "promised": ETA,
+                    "name": "accepted diamonds that were off by more than $500"},
         "guarantee": {
             "card": "=== Guarantee card ===\naccept if    tail probability at tau = 500 <= 0.12",
             "standing": "certificate",

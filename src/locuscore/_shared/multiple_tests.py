@@ -1,4 +1,6 @@
-"""Several hypotheses tested together."""
+"""Several hypotheses tested together, and several intervals that hold together."""
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,3 +25,14 @@ def holm(p_values: ArrayLike, delta: float) -> BoolArray:
     rejected = np.zeros(len(p), dtype=bool)
     rejected[order[: len(p) if held.all() else int(np.argmin(held))]] = True
     return rejected
+
+
+def shared_level(delta: float, n_independent: int, n_families: int = 1) -> float:
+    """Level of each interval, so that all of them miss together with probability delta at most.
+
+    The families share delta equally (Bonferroni), for they may depend on each other in any way.
+    Within a family of m intervals that are independent of each other, each has level
+    ``1 - (1 - delta')^(1/m)`` (Sidak), where delta' is its share: each holds with probability
+    ``(1 - delta')^(1/m)`` at least, so all m do with probability ``1 - delta'`` at least.
+    """
+    return -math.expm1(math.log1p(-delta / n_families) / max(n_independent, 1))

@@ -24,13 +24,16 @@ def self_contained(
     scripts: Sequence[str],
     data: Mapping[str, Any],
     texts: Mapping[str, str],
+    styles: Sequence[str] = (),
 ) -> str:
     """Fill ``templates/<name>.html`` of the package `home`.
 
-    The page has its style ``<name>.css`` and `scripts` as one, which run by their digest only; the
-    data stand beside them as JSON. `texts` are put in as they are: markup, or escaped text.
+    The page has `styles`, its own ``<name>.css`` and `scripts` as one, which run by their digest
+    only; the data stand beside them as JSON. `texts` are put in as they are: markup, or escaped
+    text.
     """
-    style = f":root {{\n{palette()}}}\n" + template(HOME, STYLE) + template(home, f"{name}.css")
+    own = [template(home, part) for part in (*styles, f"{name}.css")]
+    style = "".join([f":root {{\n{palette()}}}\n", template(HOME, STYLE), *own])
     parts = [template(HOME, script) for script in SCRIPTS]
     body = "\n".join(parts + [template(home, script) for script in scripts])
     script = f'(() => {{\n"use strict";\n{body}}})();\n'

@@ -59,7 +59,15 @@ ENTRIES = {
     ),
     "report": Entry(
         "Report how a scorer does on labelled rows, in one page that needs no network.",
-        ("report guard.locus test.parquet --unit dollars -o report.html",),
+        (
+            "report guard.locus test.parquet --unit dollars -o report.html",
+            "report guard.locus test.parquet --groups region --time sold --noun homes "
+            "-o report.html",
+        ),
+    ),
+    "compare": Entry(
+        "Compare two reports in one page: what changed by more than chance explains?",
+        ("compare last.html this.html -o comparison.html",),
     ),
     "serve": Entry(
         "Score rows over HTTP until interrupted; SIGHUP loads the archive again.",

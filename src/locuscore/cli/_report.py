@@ -1,9 +1,9 @@
 """``locuscore report``: what an archive does on labelled rows, as one page."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
@@ -23,12 +23,27 @@ from locuscore.cli._sample import sample_rows
 from locuscore.cli._stream import csv_types, feature_columns
 from locuscore.cli._tables import Source
 from locuscore.cli._terminal import Terminal, print_plain, size_text
-from locuscore.report import PILOT_ROWS, Batch, Report, report_batches
+from locuscore.report import (
+    PILOT_ROWS,
+    Batch,
+    Costs,
+    Provenance,
+    Report,
+    report_batches,
+)
 
+COSTS = "Costs"
 UNTESTED = "not tested"  # the verdict on a claim, as the summary has it
 Page = Annotated[Path, option("--output -o", "FILE", "HTML file to write.")]
 Losses = Annotated[str | None, option("--losses", "COLUMN", "Column of losses, if no target.")]
-Groups = Annotated[str | None, option("--groups", "COLUMN", "Show the coverage by this column.")]
+Groups = Annotated[
+    list[str] | None,
+    option("--groups", "COLUMN", "Show what is promised by this column, too. Repeatable."),
+]
+Time = Annotated[str | None, option("--time", "COLUMN", "Dates of the rows: show it over time.")]
+Tau = Annotated[
+    float | None, option("--tau", "NUMBER", "Count at this tolerance, besides that of the rule.")
+]
 Weights = Annotated[
     str | None,
     option(
@@ -41,6 +56,21 @@ Weights = Annotated[
 Title = Annotated[str, option("--title", "TEXT", "Title.")]
 Unit = Annotated[
     str, option("--unit", "TEXT", "What losses are measured in, such as dollars; as in fit.")
+]
+Noun = Annotated[str, option("--noun", "TEXT", "What the rows are, in the plural, such as homes.")]
+Approved = Annotated[str, option("--approved-by", "TEXT", "Who approved the report; free text.")]
+ReviewCost = Annotated[
+    float | None, option("--review-cost", "NUMBER", "Cost of reviewing one flagged row.", COSTS)
+]
+BadCost = Annotated[
+    float | None,
+    option("--bad-cost", "NUMBER", "Cost of one accepted row with a loss above tau.", COSTS),
+]
+LossCost = Annotated[
+    float | None, option("--loss-cost", "NUMBER", "Or: cost of one unit of loss.", COSTS)
+]
+CostUnit = Annotated[
+    str, option("--cost-unit", "TEXT", "Currency of the costs; by default the unit.", COSTS)
 ]
 FailIfBroken = Annotated[
     bool,
@@ -56,6 +86,27 @@ Figures = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class CostOptions:
+    """Unit costs, of which some belong together."""
+
+    review_cost: ReviewCost = None
+    bad_cost: BadCost = None
+    loss_cost: LossCost = None
+    cost_unit: CostUnit = ""
+
+    def chosen(self) -> Costs | None:
+        """The costs, or None if none are given."""
+        if self.review_cost is None:
+            if self.bad_cost is not None or self.loss_cost is not None or self.cost_unit:
+                raise typer.BadParameter("costs need --review-cost NUMBER as well.")
+            return None
+        try:
+            return Costs(self.review_cost, self.bad_cost, self.loss_cost, self.cost_unit)
+        except ValueError as error:
+            raise typer.BadParameter(f"--review-cost, --bad-cost, --loss-cost: {error}") from None
+
+
 def report(
     *,
     archive: options.Archive,
@@ -64,10 +115,15 @@ def report(
     target: options.TargetAgain = None,
     losses: Losses = None,
     groups: Groups = None,
+    time: Time = None,
+    tau: Tau = None,
     clusters: options.ClustersAgain = None,
     weights: Weights = None,
     title: Title = "Locus report",
     unit: Unit = "",
+    noun: Noun = "rows",
+    approved_by: Approved = "",
+    costs: CostOptions,
     reading: ArchiveOptions,
     allow_rows_used_in_fit: options.AllowUsedRows = False,
     loss: options.LossAgain = None,
@@ -87,23 +143,32 @@ def report(
     check_output(output, *inputs)
     if summary is not None:
         check_output(summary, output, *inputs)
-    beside = Beside(groups, clusters, weights)
-    given = [name for name, column in beside._asdict().items() if column is not None]
+    costs_chosen = costs.chosen()
+    named = list(dict.fromkeys(groups or ()))
+    first = named[0] if named else None
+    beside = Beside(first, clusters, weights, time, tuple(named[1:]))
+    given = [name for name in ("groups", "clusters", "weights") if getattr(beside, name)]
     scorer = reading.load(archive, loss, given)
     label = known_target(scorer, target) if losses is None else losses
     rows = LabelledRows.open(scorer, data, label, losses is not None, beside)
-    started = time.perf_counter()
+    started = perf_counter()
     with terminal.working("sampling"):
         pilot = rows.pilot(seed)
+        origin = Provenance.of_files(data, archive, key=reading.key, approved=approved_by)
     with terminal.progress(rows.source.n_rows, 0) as advance:
         found = report_batches(
             scorer,
             rows.batches(advance),
             pilot=[pilot],
-            group_name=groups or "group",
+            group_name=first or "group",
+            time_name=time or "time",
+            tau=tau,
             title=title,
             unit=unit,
+            noun=noun,
             archive=archive.name,
+            costs=costs_chosen,
+            provenance=origin,
             random_state=seed,
             allow_rows_used_in_fit=allow_rows_used_in_fit,
         )
@@ -116,7 +181,7 @@ def report(
         "rows": found.summary["n_rows"],
         "verdict": found.summary["verdict"],
         "coverage": found.summary["coverage"],
-        "seconds": round(time.perf_counter() - started, 3),
+        "seconds": round(perf_counter() - started, 3),
     }
     terminal.show(figures, lambda console: _draw(console, found, figures, output))
     if fail_if_broken and found.is_broken:
@@ -130,16 +195,18 @@ def report(
 
 
 class Beside(NamedTuple):
-    """Columns of groups, clusters and weights, which need not be features."""
+    """Columns of groups, clusters, weights and dates, which need not be features."""
 
     groups: str | None
     clusters: str | None
     weights: str | None
+    time: str | None
+    further: tuple[str, ...]  # groups besides the first
 
     @property
     def named(self) -> list[str]:
         """Those that are given."""
-        return [name for name in self if name is not None]
+        return [name for name in (*self[:4], *self.further) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -192,12 +259,16 @@ class LabelledRows:
 
     def _batch(self, table: Any) -> Batch:
         check_target(table.column(self.label), self.label)
-        values, *beside = (
-            None if name is None else table.column(name).to_pandas().to_numpy()
-            for name in (self.label, *self.beside)
-        )
+
+        def read(name: str | None) -> Any:
+            return None if name is None else table.column(name).to_pandas().to_numpy()
+
+        values = read(self.label)
         y, losses = (None, values) if self.is_loss else (values, None)
-        return Batch(table.select(self.features), y, losses, *beside)
+        groups, clusters, weights, time = (read(name) for name in self.beside[:4])
+        by = {name: read(name) for name in self.beside.further} or None
+        X = table.select(self.features)
+        return Batch(X, y, losses, groups, clusters, weights, by, time)
 
 
 def _draw(console: Console, found: Report, figures: Mapping[str, Any], output: Path) -> None:

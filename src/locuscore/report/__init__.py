@@ -5,7 +5,7 @@
 
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,23 +17,37 @@ from numpy.typing import ArrayLike
 from locuscore import Scorer
 from locuscore._shared.checks import check_same_order
 from locuscore._shared.files import write_atomically
-from locuscore._shared.frames import as_array, as_batch, column, n_rows, take_rows
+from locuscore._shared.frames import as_array, as_batch, column, column_names, n_rows, take_rows
 from locuscore._shared.labels import read_labels
 from locuscore._shared.progress import now, spinner
 from locuscore._shared.seeds import spawn_seeds
 from locuscore._shared.shown import call_text, cut
 from locuscore._shared.targets import as_targets
 from locuscore.report._card import report_card
+from locuscore.report._compare import Comparison, compare
+from locuscore.report._money import Costs
+from locuscore.report._provenance import Provenance
 from locuscore.report._summary import Summary
 from locuscore.report._verdict import verdict_lines
 
-__all__ = ["Batch", "Report", "report", "report_batches"]
+__all__ = [
+    "Batch",
+    "Comparison",
+    "Costs",
+    "Provenance",
+    "Report",
+    "compare",
+    "report",
+    "report_batches",
+]
 
 PILOT_ROWS = 2_000
 
 
 class Batch(NamedTuple):
     """Labelled rows of a stream: true values y or losses; groups, clusters and weights if any.
+
+    `by` has further groups by their name, and `time` the day of each row.
 
     Examples
     --------
@@ -50,6 +64,8 @@ class Batch(NamedTuple):
     groups: ArrayLike | None = None
     clusters: ArrayLike | None = None
     weights: ArrayLike | None = None
+    by: Mapping[str, ArrayLike] | None = None
+    time: ArrayLike | None = None
 
     def __repr__(self) -> str:
         return call_text(self, {k: v for k, v in self._asdict().items() if v is not None})
@@ -131,12 +147,17 @@ def report(
     y: ArrayLike | None = None,
     *,
     losses: ArrayLike | None = None,
-    groups: ArrayLike | str | None = None,
+    groups: ArrayLike | str | Sequence[str] | Mapping[str, ArrayLike] | None = None,
+    time: ArrayLike | str | None = None,
     clusters: ArrayLike | str | None = None,
     weights: ArrayLike | str | None = None,
+    tau: float | None = None,
     title: str = "Locus report",
     unit: str = "",
+    noun: str = "rows",
     archive: str = "guard.locus",
+    costs: Costs | None = None,
+    provenance: Provenance | None = None,
     created: datetime.date | None = None,
     random_state: int | None = 0,
     allow_rows_used_in_fit: bool = False,
@@ -152,20 +173,31 @@ def report(
     losses
         The losses of the rows, instead of y.
     groups
-        One label per row, or the name of a column of X: coverage is shown for each. A `GroupRule`
-        without a column takes them too.
+        One label per row, or the name of a column of X: what is promised is shown for each group.
+        A `GroupRule` without a column takes them too. Names of several columns, or a mapping from
+        names to labels, take the rows apart in several ways, with intervals that hold together.
+    time
+        The day of each row, or the name of a column of X with dates: the same over time.
     clusters
         One label per row, or the name of a column of X, for a scorer that was fitted with clusters:
         its claims are tested by whole clusters, which must not be those of `fit`.
     weights
         One number per row, or the name of a column of X, for a scorer whose weights were given to
         `calibration.Shifted` as an array. The rows must come from the mix that the weights are for.
+    tau
+        A tolerance that the page counts at exactly, besides that of the rule.
     title
         Title of the page.
     unit
         What losses are measured in, such as "dollars"; by default the unit of the `Locus`.
+    noun
+        What the rows are, in the plural, such as "homes"; sentences call them so.
     archive
         Name of the scorer's archive in the commands that the page offers.
+    costs
+        Unit costs; the page then weighs the cost of review against what it can save.
+    provenance
+        Where rows and scorer come from, and who approved the report.
     created
         Date on the page; None for today.
     random_state
@@ -190,28 +222,44 @@ def report(
     'kept'
     """
     rows = as_batch(X)[0]
-    name = "group"
-    if isinstance(groups, str):
-        name, groups = groups, column(rows, groups)
-    elif groups is not None:
-        name = str(getattr(groups, "name", None) or name)
-    if isinstance(clusters, str):
-        clusters = column(rows, clusters)
-    if isinstance(weights, str):
-        weights = column(rows, weights)
-    batch = _in_order(Batch(rows, y, losses, groups, clusters, weights))
+    name, labels, by = _partitions(rows, groups)
+    time_name = time if isinstance(time, str) else str(getattr(time, "name", None) or "time")
+    time, clusters, weights = (
+        column(rows, part) if isinstance(part, str) else part for part in (time, clusters, weights)
+    )
+    batch = _in_order(Batch(rows, y, losses, labels, clusters, weights, by, time))
     return report_batches(
         scorer,
         [batch],
         pilot=[_some(batch, spawn_seeds(random_state, 1)[0])],
         group_name=name,
+        time_name=time_name,
+        tau=tau,
         title=title,
         unit=unit,
+        noun=noun,
         archive=archive,
+        costs=costs,
+        provenance=provenance,
         created=created,
         random_state=random_state,
         allow_rows_used_in_fit=allow_rows_used_in_fit,
     )
+
+
+def _partitions(rows: Any, groups: Any) -> tuple[str, Any, dict[str, Any] | None]:
+    """Name and labels of the first groups, and further ones by their names."""
+    if groups is None:
+        return "group", None, None
+    if isinstance(groups, str):
+        return groups, column(rows, groups), None
+    is_short = isinstance(groups, list | tuple) and len(groups) != n_rows(rows)
+    if is_short and all(name in column_names(rows) for name in groups):
+        groups = {name: column(rows, name) for name in groups}
+    if isinstance(groups, Mapping) and groups:
+        (name, first), *others = groups.items()
+        return str(name), first, {str(other): labels for other, labels in others} or None
+    return str(getattr(groups, "name", None) or "group"), groups, None
 
 
 def report_batches(
@@ -220,9 +268,14 @@ def report_batches(
     *,
     pilot: Sequence[Batch] | None = None,
     group_name: str = "group",
+    time_name: str = "time",
+    tau: float | None = None,
     title: str = "Locus report",
     unit: str = "",
+    noun: str = "rows",
     archive: str = "guard.locus",
+    costs: Costs | None = None,
+    provenance: Provenance | None = None,
     created: datetime.date | None = None,
     random_state: int | None = 0,
     allow_rows_used_in_fit: bool = False,
@@ -264,6 +317,8 @@ def report_batches(
         scorer,
         pilot,
         group_name=group_name,
+        time_name=time_name,
+        tau=tau,
         random_state=random_state,
         allow_rows_used_in_fit=allow_rows_used_in_fit,
     )
@@ -272,12 +327,24 @@ def report_batches(
             now(f"{seen.n_rows:,} rows done")
             seen.add(*batch)
         now("counts, curves and what drives the bounds")
-        return Report(seen.finish(title=title, unit=unit, archive=archive, created=created))
+        return Report(
+            seen.finish(
+                title=title,
+                unit=unit,
+                noun=noun,
+                archive=archive,
+                costs=costs,
+                provenance=provenance,
+                created=created,
+            )
+        )
 
 
 def _in_order(batch: Batch) -> Batch:
     """Return the batch; its parts must not have the same row labels in different orders."""
-    check_same_order(**batch._asdict())
+    parts = batch._asdict()
+    further = parts.pop("by") or {}
+    check_same_order(**parts, **{f"groups {name}": labels for name, labels in further.items()})
     return batch
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from locuscore import ClusterCertificate, FlagRule, JointClaim, Scorer, mean_loss_p_value
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.checks import is_missing
+from locuscore._shared.readable import as_typed
+from locuscore.report._claims import Claim
 from locuscore.report._laws import Block
-from locuscore.report._verdict import Claim
 from locuscore.report._words import exact_percent, percent
 
 
@@ -107,9 +108,9 @@ class ClusterCounts:
         some = share > 0
         if not some.any():
             return replace(claim, seen="No row is accepted", more="")
-        observed = float(share_bad.sum() / share.sum())
+        observed, above = float(share_bad.sum() / share.sum()), as_typed(tau, claim.unit)
         seen = (
-            f"{exact_percent(observed)} of the accepted rows have a loss above {tau:g}, each of "
+            f"{exact_percent(observed)} of the accepted rows have a loss above {above}, each of "
             f"{len(size):,} clusters counting once, where at most {percent(eta)} is promised"
         )
 

@@ -1,21 +1,12 @@
 """Exact counts over all rows, in memory that does not grow with them."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 
 from locuscore._protocols import FloatArray, IntArray
-from locuscore._shared.checks import is_missing
-from locuscore._shared.readable import shortened
 from locuscore._shared.sampling import column_sample
-from locuscore._shared.share_interval import share_interval
 from locuscore.report._grid import ALPHAS, Grid
 
-MOST_GROUPS = 10_000  # labels that are told apart while counting
-SHOWN_GROUPS = 30
 MOST_LOSSES = 100_000  # for the test of the mean loss; of more rows a sample
-OTHERS, MISSING = "(others)", "(missing)"
 
 
 class ExplorerCounts:
@@ -102,58 +93,3 @@ class AcceptedLosses:
     def losses(self) -> FloatArray:
         """Losses of the sample; of few rows, all of them."""
         return self._sample.rows()[0] if self.n else np.empty(0)
-
-
-@dataclass
-class GroupCounts:
-    """Coverage and mean bound by label; labels beyond the first 10,000 are pooled."""
-
-    name: str
-    place: dict[str, int] = field(default_factory=lambda: {OTHERS: 0})
-    table: FloatArray = field(default_factory=lambda: np.zeros((1, 3)))  # rows, covered, bounds
-
-    def add(self, labels: Any, covered: np.ndarray, bound: FloatArray) -> None:
-        """Count rows."""
-        codes = np.array([self._code(label) for label in labels], dtype=np.int64)
-        size = len(self.place)
-        grown = np.zeros((size, 3))
-        grown[: len(self.table)] = self.table
-        for j, weights in enumerate((None, covered, bound)):
-            grown[:, j] += np.bincount(codes, weights=weights, minlength=size)
-        self.table = grown
-
-    def _code(self, label: Any) -> int:
-        name = MISSING if is_missing(label) else str(label)
-        if len(self.place) > MOST_GROUPS:
-            return self.place.get(name, 0)
-        return self.place.setdefault(name, len(self.place))
-
-    def rows(self, delta: float) -> list[dict[str, Any]]:
-        """The largest groups, and the others as one.
-
-        All their intervals together contain every group's coverage with confidence ``1 - delta``
-        (Bonferroni): each is exact at delta over the number of intervals.
-        """
-        size = np.append(0, self.table[1:, 0])
-        order = np.argsort(-size, kind="stable")
-        shown = [int(i) for i in order[:SHOWN_GROUPS] if size[i]]
-        names = list(self.place)
-        rest = self.table[np.setdiff1d(np.arange(len(names)), shown)].sum(axis=0)
-        delta /= len(shown) + bool(rest[0])
-        found = [_group(names[i], self.table[i], delta) for i in shown]
-        return found + ([_group(OTHERS, rest, delta)] if rest[0] else [])
-
-
-def _group(name: str, row: FloatArray, delta: float) -> dict[str, Any]:
-    n, covered = int(row[0]), int(row[1])
-    low, high = share_interval(covered, n, delta)
-    mean = float(row[2]) / n
-    return {
-        "group": shortened(name),
-        "n": n,
-        "covered": covered,
-        "rate": covered / n,
-        "ci_low": float(low),
-        "ci_high": float(high),
-        "mean_bound": mean,
-    }

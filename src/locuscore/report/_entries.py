@@ -7,8 +7,8 @@ import numpy as np
 
 from locuscore import FlagRule, JointClaim, Scorer
 from locuscore._protocols import IntArray
+from locuscore.report._claims import Claim
 from locuscore.report._laws import Block
-from locuscore.report._verdict import Claim
 
 
 @dataclass

@@ -8,6 +8,7 @@ import numpy as np
 
 from locuscore import Scorer
 from locuscore._protocols import FloatArray
+from locuscore._shared.readable import as_typed, is_code
 from locuscore.report._attribution import MOST_SIGNALS, Attribution, attribute, rows_explained
 from locuscore.report._laws import feature_names, signal_names
 from locuscore.report._rows import Entry, Extremes, cell, is_number
@@ -74,6 +75,8 @@ class ExplainedRows:
         reasons = []
         for j in order[values[order] != 0]:
             value = cell(cells[j], as_text=not is_number([cells[j]]))
+            if is_code(names[j]) and isinstance(value, int | float) and value == int(value):
+                value = str(int(value))  # its digits are not to be grouped
             reason = {"name": names[j], "value": value, "factor": math.exp(values[j])}
             if entry.opinion is not None and j == len(values) - 1:  # several columns, and the last
                 reason |= {"value": None, "text": entry.opinion}
@@ -103,7 +106,7 @@ def _table(
     """Columns of the table of rows, and the cells of each row."""
     roles = {column.name: column.role for column in scorer.columns if column.role == "prediction"}
     names = {"bound": f"bound at alpha = {scorer.alphas[0]:g}"}
-    names["probability"] = f"estimated P(loss > {tau:.4g})"
+    names["probability"] = f"estimated P(loss > {as_typed(tau, scorer.locus.unit_)})"
     if scorer.rule is not None:
         names["score"] = str(scorer.rule.score)
     keys = list(entries[0].cells)
@@ -118,6 +121,8 @@ def _table(
     numeric = [is_number(list(values)) for values in zip(*table, strict=True)]
     for part, numbers in zip(columns, numeric, strict=True):
         part["kind"] = "number" if numbers else "text"
+        if numbers and part["role"] == "feature" and is_code(part["name"]):
+            part["kind"] = "code"
     cells = [
         [cell(value, as_text=not ok) for value, ok in zip(row, numeric, strict=True)]
         for row in table

@@ -8,7 +8,8 @@ from locuscore._shared.json_values import to_json
 from locuscore.report import _words as words
 from locuscore.report._counts import ExplorerCounts
 from locuscore.report._grid import ALPHAS, Grid, certified
-from locuscore.report._verdict import CONTRADICTED, contradicted_thresholds
+from locuscore.report._plain import CONTRADICTED
+from locuscore.report._verdict import contradicted_thresholds
 
 
 def explorer(

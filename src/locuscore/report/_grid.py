@@ -41,13 +41,22 @@ class Grid:
 
 
 def make_grid(
-    scorer: Scorer, losses: FloatArray, bounds: FloatArray, score: FloatArray | None
+    scorer: Scorer,
+    losses: FloatArray,
+    bounds: FloatArray,
+    score: FloatArray | None,
+    wanted: float | None = None,
 ) -> Grid:
-    """Lay the grid through a sample: losses, bounds at the first alpha, and the rule's score."""
+    """Lay the grid through a sample: losses, bounds at the first alpha, and the rule's score.
+
+    A `wanted` tolerance is on the grid; the reader starts there unless the rule has its own.
+    """
     rule = scorer.rule
-    tau = None if rule is None else rule_tau(rule)
+    own = None if rule is None else rule_tau(rule)
+    tau = wanted if own is None else own
     support = scorer.locus.support_
-    taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, tau)
+    chosen = [value for value in (own, wanted) if value is not None]
+    taus = _taus(losses, bounds[np.isfinite(bounds)], support.points, chosen)
     start = _default_tau(losses, support.high) if tau is None else tau
     tau_start = int(np.argmin(np.abs(taus - start)))
     # There is no threshold to explore where each group has its own.
@@ -107,9 +116,8 @@ def passed_thresholds(rule: FlagRule) -> FloatArray:
 
 
 def _taus(
-    losses: FloatArray, bounds: FloatArray, points: FloatArray | None, tau: float | None
+    losses: FloatArray, bounds: FloatArray, points: FloatArray | None, own: list[float]
 ) -> FloatArray:
-    own = [] if tau is None else [tau]
     if points is not None:
         # Between two attainable losses nothing changes.
         return np.union1d(_thin(points, N_TAUS), own)

@@ -6,6 +6,7 @@ from locuscore import Reuse
 from locuscore.report._words import smallest_p
 
 NOT_JUDGED = "not judged"
+USED = "These rows were used to fit, so they judge nothing."
 
 
 def with_reuse(
@@ -21,12 +22,31 @@ def with_reuse(
     if told is None or told["outcome"] == "fresh":
         return verdict, coverage
     if told["outcome"] == "used" and not allowed:
-        claims = [{**claim, "verdict": NOT_JUDGED} for claim in verdict["claims"]]
+        claims = [
+            {**claim, "verdict": NOT_JUDGED, "plain": f"{_first(claim['plain'])} {USED}"}
+            for claim in verdict["claims"]
+        ]
         banner = {"kind": "bad", "broken": True, "sentence": told["sentence"], "claims": claims}
+        banner |= {"headline": USED, "notes": [told["sentence"]]}
         return {**verdict, **banner}, [{**part, "sentence": _not_judged(part)} for part in coverage]
     kind = "bad" if verdict["kind"] == "bad" else "warn"
     sentence = f"{told['sentence']} {verdict['sentence']}"
-    return {**verdict, "kind": kind, "sentence": sentence}, coverage
+    notes = [told["sentence"], *verdict["notes"]]
+    return {**verdict, "kind": kind, "sentence": sentence, "notes": notes}, coverage
+
+
+def with_note(verdict: dict[str, Any], note: str) -> dict[str, Any]:
+    """Return the verdict with something that has to be said beside it, if there is something."""
+    if not note:
+        return verdict
+    kind = verdict["kind"] if verdict["kind"] == "bad" else "warn"
+    sentence = f"{verdict['sentence']} {note}"
+    return {**verdict, "kind": kind, "sentence": sentence, "notes": [note, *verdict["notes"]]}
+
+
+def _first(text: str) -> str:
+    """What was seen, without what it says of the claim."""
+    return text.partition(". ")[0].rstrip(".") + "."
 
 
 def _told(reuse: Reuse) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import numpy as np
 from locuscore import ExceedanceCertificate, GroupCertificate, GroupRule, TunedExceedance
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.readable import shortened
+from locuscore.report._claims import Accepted, Claim, conditional_claim
 from locuscore.report._grid import rule_tau
-from locuscore.report._verdict import Accepted, Claim, conditional_claim
 
 SHOWN_GROUPS = 30
 
@@ -34,11 +34,11 @@ class RuleGroupCounts:
         for j, rows in enumerate((unit, unit[accepted], unit[bad])):
             self.counts[:, j] += np.bincount(rows, minlength=len(self.counts))
 
-    def claims(self) -> list[Claim | None]:
+    def claims(self, unit: str) -> list[Claim | None]:
         """What is claimed of each group, tested on its own rows; None where nothing is."""
-        return [self._claim(i) for i in range(len(self.units))]
+        return [self._claim(i, unit) for i in range(len(self.units))]
 
-    def _claim(self, i: int) -> Claim | None:
+    def _claim(self, i: int, unit: str = "") -> Claim | None:
         labels, part = self.units[i]
         found = part.certificate
         within = found.within if isinstance(found, GroupCertificate) else found
@@ -46,7 +46,8 @@ class RuleGroupCounts:
             return None
         n, accepted, bad = self.counts[i].tolist()
         where = f"group {self.names[i]}" if len(labels) == 1 else f"the pool of {self.names[i]}"
-        return conditional_claim(part, Accepted(n, accepted, bad), within.tau, within.eta, where)
+        seen = Accepted(n, accepted, bad)
+        return conditional_claim(part, seen, within.tau, within.eta, where, unit)
 
     def table(self, verdicts: list[str | None]) -> dict[str, Any]:
         """The largest groups with their thresholds and what was seen, and the rest together."""

@@ -19,26 +19,27 @@ from locuscore.metrics import randomized_tails
 from locuscore.report import _pictures as pictures
 from locuscore.report import _words as words
 from locuscore.report._attribution import MOST_ORDERS
+from locuscore.report._claims import Accepted, coverage_claim, rule_claim, untested_in_clusters
 from locuscore.report._clusters import ClusterCounts
-from locuscore.report._counts import AcceptedLosses, ExplorerCounts, GroupCounts
+from locuscore.report._counts import AcceptedLosses, ExplorerCounts
 from locuscore.report._entries import EntryCounts
 from locuscore.report._explained import ExplainedRows
 from locuscore.report._explorer import explorer, null
 from locuscore.report._grid import Grid, make_grid
 from locuscore.report._laws import Block, Laws, spread_column
-from locuscore.report._reuse import with_reuse
+from locuscore.report._measure import measure_of
+from locuscore.report._money import Costs, Money
+from locuscore.report._parts import Measure, Parts, attention
+from locuscore.report._plain import Wording
+from locuscore.report._provenance import Provenance, expiry_note
+from locuscore.report._provenance import told as provenance_told
+from locuscore.report._reuse import with_note, with_reuse
 from locuscore.report._rows import Extremes
 from locuscore.report._rule_groups import RuleGroupCounts
-from locuscore.report._verdict import (
-    Accepted,
-    coverage_claim,
-    judge,
-    rule_claim,
-    untested_in_clusters,
-)
+from locuscore.report._verdict import judge
 from locuscore.report._weights import WeightCounts
 
-FORMAT = 1
+FORMAT = 2
 NO_ROWS = "a report needs at least one labelled row; got none."
 SAMPLE_ROWS = 100_000  # for quantiles, deciles and the PIT test; with fewer rows all of them
 CURVE_ROWS = 20_000  # for the curves, which need every row's signals
@@ -59,6 +60,8 @@ class Summary:
         pilot: Iterable[Sequence[Any]],
         *,
         group_name: str = "group",
+        time_name: str = "time",
+        tau: float | None = None,
         random_state: int | None = 0,
         allow_rows_used_in_fit: bool = False,
     ) -> None:
@@ -68,12 +71,12 @@ class Summary:
         rows_seed, curve_seed, pit_seed, self._order_seed, self._forest_seed = spawn_seeds(
             random_state, 5
         )
-        self.grid = self._make_grid(pilot)
+        self.grid = self._make_grid(pilot, tau)
         self.counts = ExplorerCounts(self.grid)
         self.laws = Laws(scorer, self.grid.tau, self.counts.add)
         self.extremes = Extremes(scorer)
-        self._group_name = group_name
-        self.groups: GroupCounts | None = None
+        self.parts = Parts(group_name, time_name, self.grid.tau)
+        self.money = Money(self.grid.tau)
         self.clusters: ClusterCounts | None = None
         is_by_entry = scorer.locus.calibration_.n_entries is not None
         self.entries = EntryCounts(scorer, self.grid.tau) if is_by_entry else None
@@ -99,17 +102,20 @@ class Summary:
         groups: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        time: ArrayLike | None = None,
     ) -> None:
         """See a batch of labelled rows, possibly empty."""
         rows = self.scorer.schema.conform(as_batch(X)[0])
-        labels = self._labels(groups, n_rows(rows))
+        labels = self.parts.labels(groups, by, time, n_rows(rows))
         whole = self._cluster_labels(clusters, n_rows(rows))
         realised = []
         for block in self.laws.blocks(rows, y, losses, groups, weights):
             realised.append(block.losses)
             if len(block):
                 at = slice(block.source.start, block.source.start + len(block))
-                self._add(block, None if labels is None else labels[at])
+                self._add(block)
+                self.parts.add(block, [part[at] for part in labels])
                 if self.clusters is not None and whole is not None:
                     self.clusters.add(whole[at], block)
         self._look_up(rows, y, realised)
@@ -124,8 +130,9 @@ class Summary:
             self.reuse = Reuse(used, self.scorer.schema, "losses" if by_y is None else "y")
         self.reuse.add(rows, np.concatenate(losses) if by_y is None else as_targets(by_y))
 
-    def _add(self, block: Block, labels: list[Any] | None) -> None:
+    def _add(self, block: Block) -> None:
         z, bound = block.losses, block.bounds[:, 0]
+        self.money.add(z, block.accepted)
         self.counts.add_losses(z, block.score)
         if self.accepted is not None and block.accepted is not None:
             self.accepted.add(z[block.accepted])
@@ -141,8 +148,6 @@ class Summary:
         at_least = np.maximum(block.above, block.at_least)
         tails = randomized_tails(at_least, block.above, self._pit_rng)
         self.pit_counts += np.histogram(1.0 - tails, pictures.PIT_BINS, (0.0, 1.0))[0]
-        if self.groups is not None and labels is not None:
-            self.groups.add(labels, z <= bound, bound)
         self.extremes.add(block)
         self.sample.add((bound, z, tails), len(block))
         if self.curve_sample is None:
@@ -156,37 +161,50 @@ class Summary:
         *,
         title: str = "Locus report",
         unit: str = "",
+        noun: str = "rows",
         archive: str = "guard.locus",
+        costs: Costs | None = None,
+        provenance: Provenance | None = None,
         created: datetime.date | None = None,
     ) -> dict[str, Any]:
         """Return the summary of all rows, in the types JSON has; null stands for infinity."""
         if not self.n_rows or self.curve_sample is None:
             raise ValueError(NO_ROWS)
         scorer, n = self.scorer, self.n_rows
-        unit = unit or scorer.locus.unit_
+        unit, created = unit or scorer.locus.unit_, created or datetime.date.today()
+        wording = Wording(noun, unit, scorer.locus.loss_.name)
         bound, loss, _ = self.sample.rows()
         points = np.column_stack(self.sample.rows(pictures.MOST_POINTS)[:2])
         mean, alpha = self.loss_sum / n, scorer.alphas[0]
         covered = zip(scorer.alphas, self.covered.tolist(), strict=True)
         coverage = [words.coverage(scorer.locus.calibration_, a, n, k) for a, k in covered]
-        verdict = self._verdict(coverage)
+        verdict = self._verdict(coverage, wording)
         verdict, coverage = with_reuse(verdict, coverage, self.reuse, self._allows_reuse)
+        origin = provenance_told(provenance or Provenance(), scorer, created, self.parts.days)
+        verdict = with_note(verdict, expiry_note(origin))
+        measure = measure_of(scorer, self.grid.tau, wording)
+        parts = self._parts(measure)
         found = {
             "format": FORMAT,
             "title": title,
-            "created": str(created or datetime.date.today()),
+            "created": str(created),
             "locuscore": scorer.manifest["written_by"].get("locuscore", ""),
             "unit": unit,
+            "noun": noun,
             "n_rows": n,
+            "provenance": origin,
+            "money": self.money.told(wording, costs),
+            "measure": measure._asdict(),
+            "has_clusters": scorer.locus.calibration_.n_clusters is not None,
             "guarantee": words.guarantee(scorer),
             "facts": words.facts(scorer, n, loss, mean, unit),
-            "verdict": verdict,
+            "verdict": verdict | {"attention": attention(parts["parts"], measure.name)},
             "coverage": coverage,
             "bound_vs_loss": pictures.bound_against_loss(
                 alpha, bound, loss, points, self.n_infinite
             ),
             "deciles": pictures.deciles(bound, loss),
-            "groups": self._groups(),
+            **parts,
             "rule_groups": self._rule_groups(verdict),
             "pit": pictures.pit(self.pit_counts, self.sample.rows(pictures.PIT_ROWS)[2]),
             "curve": self._curves(),
@@ -197,7 +215,7 @@ class Summary:
         shown = explorer(scorer, self.grid, self.counts, archive, verdict)
         return plain | {"explorer": shown}
 
-    def _verdict(self, coverage: list[dict[str, Any]]) -> dict[str, Any]:
+    def _verdict(self, coverage: list[dict[str, Any]], wording: Wording) -> dict[str, Any]:
         """Judge the rule and the coverage at every alpha."""
         calibration, grid, counts = self.scorer.locus.calibration_, self.grid, self.counts
         seen = None
@@ -208,9 +226,10 @@ class Summary:
             seen = Accepted(self.n_rows, kept.n, bad, kept.total, kept.losses)
         rule = self.scorer.rule
         if self.rule_groups is not None:
-            of_rule = self.rule_groups.claims()
+            of_rule = self.rule_groups.claims(wording.unit)
         else:
-            of_rule = [rule_claim(rule if isinstance(rule, FlagRule) else None, seen, calibration)]
+            one = rule if isinstance(rule, FlagRule) else None
+            of_rule = [rule_claim(one, seen, calibration, wording.unit)]
         if calibration.n_clusters is not None:
             of_rule = [untested_in_clusters(claim) for claim in of_rule]
         claims = [coverage_claim(calibration, c["alpha"], c["n"], c["covered"]) for c in coverage]
@@ -222,9 +241,9 @@ class Summary:
         claims = [*(claim for claim in of_rule if claim is not None), *claims]
         notes = [words.HIGHER] if any(map(words.is_high, coverage)) else []
         large = "" if self.clusters is None else self.clusters.too_large
-        return judge(claims, [large, *notes] if large else notes)
+        return judge(claims, [large, *notes] if large else notes, wording, self.n_rows)
 
-    def _make_grid(self, pilot: Iterable[Sequence[Any]]) -> Grid:
+    def _make_grid(self, pilot: Iterable[Sequence[Any]], tau: float | None) -> Grid:
         laws, found = Laws(self.scorer), []
         for X, y, losses, *more in pilot:
             rows = self.scorer.schema.conform(as_batch(X)[0])
@@ -235,16 +254,8 @@ class Summary:
             raise ValueError(NO_ROWS)
         bounds = np.concatenate([block.bounds[:, 0] for block in found])
         scores = [block.score for block in found if block.score is not None]
-        return make_grid(self.scorer, z, bounds, np.concatenate(scores) if scores else None)
-
-    def _labels(self, groups: ArrayLike | None, n: int) -> list[Any] | None:
-        if groups is not None and self.groups is None and not self.n_rows:
-            self.groups = GroupCounts(self._group_name)
-        if (self.groups is None) != (groups is None):
-            raise ValueError("groups must be given for every batch, or for none.")
-        if groups is None:
-            return None
-        return read_labels(as_array(groups), n)
+        score = np.concatenate(scores) if scores else None
+        return make_grid(self.scorer, z, bounds, score, tau)
 
     def _cluster_labels(self, clusters: ArrayLike | None, n: int) -> list[Any] | None:
         if clusters is not None and self.clusters is None and not self.n_rows:
@@ -259,12 +270,14 @@ class Summary:
         rows = ExplainedRows(self.scorer, self.grid.tau, background, self._order_seed)
         return rows.tables(self.extremes)
 
-    def _groups(self) -> dict[str, Any] | None:
-        if self.groups is None:
-            return None
-        rows = self.groups.rows(1 - words.LEVEL)
-        sentence = words.simultaneous(len(rows))
-        return {"name": self.groups.name, "rows": rows, "sentence": sentence}
+    def _parts(self, measure: Measure) -> dict[str, Any]:
+        """All partitions, and the first of the groups by itself."""
+        has_clusters = self.scorer.locus.calibration_.n_clusters is not None
+        parts = self.parts.told(measure, has_clusters)
+        return {
+            "parts": parts,
+            "groups": next((part for part in parts if not part["is_time"]), None),
+        }
 
     def _rule_groups(self, verdict: Mapping[str, Any]) -> dict[str, Any] | None:
         """The table of a rule by group, with the verdict on what is claimed of each."""
@@ -273,7 +286,7 @@ class Summary:
         judged = iter(verdict["claims"])  # in the order of the groups, coverage after them
         verdicts = [
             None if claim is None else str(next(judged)["verdict"])
-            for claim in self.rule_groups.claims()
+            for claim in self.rule_groups.claims("")
         ]
         return self.rule_groups.table(verdicts)
 

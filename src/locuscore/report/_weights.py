@@ -6,8 +6,8 @@ from typing import Any
 from locuscore import FlagRule, JointClaim, Scorer
 from locuscore._protocols import FloatArray
 from locuscore._shared.sampling import column_sample
+from locuscore.report._claims import Claim
 from locuscore.report._laws import Block
-from locuscore.report._verdict import Claim
 
 MOST_ROWS = 20_000  # far more than D2 has to compare with
 

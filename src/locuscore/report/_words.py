@@ -6,7 +6,7 @@ import numpy as np
 
 from locuscore import FlagRule, GroupRule, Scorer, conformal_rank
 from locuscore._protocols import Calibration, FloatArray
-from locuscore._shared.readable import readable
+from locuscore._shared.readable import amount
 
 LEVEL = 0.95
 SMALL_P = 0.05  # below it a histogram is called uneven
@@ -48,14 +48,15 @@ def _accepted(rule: FlagRule | GroupRule) -> str:
         return f"no threshold on the {rule.score} was found, so accept nothing"
     if rule.threshold == np.inf:
         return f"accept every row with a finite {rule.score}"
-    return f"accept a row if its {rule.score} is at most {rule.threshold:.6g}"
+    unit = rule.unit if rule.score.is_in_loss_units else ""
+    return f"accept a row if its {rule.score} is at most {amount(rule.threshold, unit, 6)}"
 
 
 def facts(
     scorer: Scorer, n_rows: int, sample: FloatArray, mean_loss: float, unit: str
 ) -> list[dict[str, str]]:
     """Data and model, one line each; `sample` holds losses."""
-    locus, unit = scorer.locus, f" {unit}" if unit else ""
+    locus = scorer.locus
     quantiles = np.quantile(sample, [0.5, 0.9, 0.99])
     rows = {"Test rows": f"{n_rows:,}", "Features": f"{locus.n_features_in_:,}"}
     rows["Predictor"] = "none" if locus.predictor_ is None else type(locus.predictor_).__name__
@@ -67,8 +68,8 @@ def facts(
     which = "(D2)" if locus.calibration_.holds_rows_out else "(no D2)"
     rows[f"Rows that calibrate {which}"] = f"{locus.calibration_.n:,}"
     rows["Alphas"] = ", ".join(f"{alpha:g}" for alpha in scorer.alphas)
-    rows["Mean loss"] = f"{readable(mean_loss)}{unit}"
-    rows["Loss at 50, 90 and 99 %"] = ", ".join(map(readable, quantiles.tolist())) + unit
+    rows["Mean loss"] = amount(mean_loss, unit)
+    rows["Loss at 50, 90 and 99 %"] = ", ".join(amount(q, unit) for q in quantiles.tolist())
     if len(sample) < n_rows:
         rows["Rows in pictures and quantiles"] = f"{len(sample):,}, a uniform random sample"
     versions = {k: v for k, v in scorer.manifest["written_by"].items() if k in _SHOWN_VERSIONS}
@@ -150,14 +151,21 @@ def _coverage_sentence(c: dict[str, Any]) -> str:
     )
 
 
-def simultaneous(n_groups: int) -> str:
-    """What the intervals of groups say together."""
-    if n_groups == 1:
-        return f"The interval holds with confidence {percent(LEVEL)}."
-    return (
-        f"The {n_groups} intervals are simultaneous: with confidence {percent(LEVEL)} every one of "
-        "them contains the coverage in its group."
-    )
+def simultaneous(n_parts: int, n_partitions: int = 1, has_clusters: bool = False) -> str:
+    """What the intervals of the parts of one partition, or of several, say together."""
+    if n_parts == n_partitions == 1:
+        text = f"The interval holds with confidence {percent(LEVEL)}."
+    else:
+        all_of = f"The {n_parts} intervals"
+        if n_partitions > 1:
+            all_of = f"These {n_parts} intervals and those of the other parts"
+        text = (
+            f"{all_of} are simultaneous: with confidence {percent(LEVEL)} every one of them "
+            "contains the share in its part."
+        )
+    if has_clusters:
+        text += " They take rows as independent, but these come in clusters: read them as rough."
+    return text
 
 
 def pit_sentence(p_value: float, counts: list[int]) -> str:

@@ -2,6 +2,8 @@
 const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = `12.5px ${getComputedStyle(document.body).fontFamily}`;
 
+const PAPER = 690; // pixels between the margins of A4
+
 /** Width of a text in a chart, in pixels. */
 const textWidth = (text) => ruler.measureText(text).width;
 
@@ -42,6 +44,19 @@ function chart(title, description, height, paint, numbers = null, legend = null,
     room = now;
     render();
   }).observe(holder);
+  // On paper a chart has its share of the width of the page, whatever the window's.
+  const onPaper = () => {
+    const whole = document.getElementById("main").clientWidth;
+    if (!holder.clientWidth || !whole) return;
+    room = PAPER * (holder.clientWidth > 0.6 * whole ? 1 : 0.48);
+    render();
+  };
+  window.addEventListener("beforeprint", onPaper);
+  window.addEventListener("afterprint", () => {
+    if (!holder.clientWidth) return;
+    room = holder.clientWidth;
+    render();
+  });
   const element = make("figure", {}, heading, legend, holder, numbers);
   return { element, render };
 }
@@ -165,8 +180,7 @@ function legend(entries) {
 }
 
 /** A dot with its interval per row, beside its label; `target` is the wanted value. */
-function dotRows(rows, { target, targetName, xName, tip, wide = false }) {
-  const step = 30;
+function dotRows(rows, { target, targetName, xName, tip, wide = false, step = 30 }) {
   const lows = rows.flatMap((r) => [r.low, r.high, r.value, r.target]).filter(isNumber);
   const least = Math.min(...lows, target ?? 1);
   const most = Math.max(...lows, target ?? 0);

@@ -21,8 +21,8 @@ function isOwnRule(data, state) {
   if (!t) return false;
   if (state.mode === "threshold") return state.threshold === t.start;
   const same = (a, b) => Math.abs(a - b) <= 1e-5 * Math.abs(b);
-  const printed = Number(t.score.split("=").pop());
-  const tau = data.explorer.taus[state.tau];
+  const printed = Number(t.score.split("=").pop().replaceAll(",", ""));
+  const tau = tauOf(data.explorer, state);
   const alpha = data.explorer.alphas[state.alpha];
   const own = t.thresholds[t.start];
   return { bound: same(printed, alpha) && own === tau,
@@ -43,7 +43,7 @@ function commandLine(data, state) {
   const e = data.explorer;
   const archive = e.archive || "guard.locus";
   const output = shellWord(newName(archive));
-  const tau = e.taus[state.tau];
+  const tau = tauOf(e, state);
   if (isOwnRule(data, state)) {
     return { note: "This is the archive's own rule.",
       text: lines(`locuscore score ${shellWord(archive)} rows.parquet`,
@@ -70,7 +70,7 @@ function commandLine(data, state) {
 function pythonCode(data, state) {
   const e = data.explorer;
   const archive = e.archive || "guard.locus";
-  const tau = pythonNumber(e.taus[state.tau]);
+  const tau = pythonNumber(tauOf(e, state));
   const load = `scorer = Scorer.load(${JSON.stringify(archive)})`;
   const save = "chosen = Scorer(scorer.locus, rule, scorer.alphas)\n" +
     `chosen.save(${JSON.stringify(newName(archive))})`;
@@ -85,7 +85,7 @@ function pythonCode(data, state) {
   }
   const f = figuresAt(data, state);
   const threshold = pythonNumber(thresholdValue(e.threshold, state.threshold));
-  const seen = `None: of ${f.accepted} accepted test rows, ${f.bad} had a loss above ${tau}.`;
+  const seen = `None: of ${f.accepted} accepted test rows, ${f.bad} had a loss above ${f.tau}.`;
   const words = standing(data, state).certified
     ? ['    "certificate",', "    scorer.rule.guarantee,  # holds at every threshold that passed",
       "    scorer.rule.assumptions,"]

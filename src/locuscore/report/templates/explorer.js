@@ -1,5 +1,8 @@
 // The operating point: two sliders, exact counts from the grid, and what they mean.
 
+/** The tolerance that is meant: the one that was typed, or that of the grid. */
+const tauOf = (e, state) => state.typed ?? e.taus[state.tau];
+
 /** Everything the page says about one point, from the counts alone. */
 function figuresAt(data, state) {
   const e = data.explorer;
@@ -29,7 +32,7 @@ function figuresAt(data, state) {
 /** Only the certified score, at a threshold that passed, for tau at or above the certified one. */
 function isCertified(e, state) {
   const c = state.mode === "threshold" ? e.threshold.certified : null;
-  return Boolean(c && c.passed[state.threshold] && e.taus[state.tau] >= c.tau);
+  return Boolean(c && c.passed[state.threshold] && tauOf(e, state) >= c.tau);
 }
 
 /** Whether the test rows contradict what is certified at this threshold. */
@@ -39,8 +42,8 @@ const isContradicted = (e, state) =>
 /** Whether the point is certified, and one sentence why. */
 function standing(data, state) {
   const e = data.explorer;
-  const tau = e.taus[state.tau];
-  const money = (x) => inUnits(number(x, 6), data.unit);
+  const tau = tauOf(e, state);
+  const money = (x) => amount(x, data.unit, AS_TYPED);
   const flattering = data.verdict.rows_of_fit?.outcome === "used"
     ? ", which were used to fit and look better than new rows will" : "";
   const measured = `measured on ${count(data.n_rows)} test rows${flattering}`;
@@ -85,30 +88,38 @@ const thresholdValue = (t, i) =>
 const thresholdText = (x) =>
   Number.isFinite(x) ? number(x, 5) : x < 0 ? `\u2212${INFINITE}` : INFINITE;
 
-/** A labelled slider over a grid, with a number field that snaps to it. */
-function gridSlider({ id, label, help, values, text, index, changed }) {
+/** A labelled slider over a grid; a typed number stays, and a sentence says where rows are counted. */
+function gridSlider({ id, label, help, values, text, index, changed, off = null }) {
   const last = values.length - 1;
   const range = make("input", { type: "range", id, min: 0, max: last, step: 1, value: index,
     "aria-describedby": `${id}-help` });
   const field = make("input", { type: "number", id: `${id}-number`, step: "any",
     "aria-label": `${label}, as a number` });
+  const note = make("p", { class: "help typed", id: `${id}-note`, role: "status" });
   const show = (i) => {
     range.value = i;
     range.setAttribute("aria-valuetext", text(values[i]));
     range.style.setProperty("--share", `${last ? (100 * i) / last : 0}%`);
-    field.value = Number.isFinite(values[i]) ? String(Number(values[i].toPrecision(6))) : "";
+    field.value = Number.isFinite(values[i]) ? String(Number(values[i].toPrecision(AS_TYPED))) : "";
     field.placeholder = text(values[i]);
+    note.textContent = "";
   };
   const nearest = (x) =>
     values.reduce((best, v, i) => (Math.abs(v - x) < Math.abs(values[best] - x) ? i : best), 0);
-  const choose = (i) => {
+  const choose = (i, typed = null) => {
     show(i);
-    changed(i);
+    changed(i, typed);
   };
   range.addEventListener("input", () => choose(Number(range.value)));
   field.addEventListener("change", () => {
-    const typed = field.value === "" ? NaN : Number(field.value);
-    choose(Number.isFinite(typed) ? nearest(typed) : Number(range.value));
+    const words = field.value;
+    const typed = words === "" ? NaN : Number(words);
+    if (!Number.isFinite(typed)) return choose(Number(range.value));
+    const i = nearest(typed);
+    if (off === null || typed === values[i]) return choose(i);
+    choose(i, typed);
+    field.value = words;
+    note.textContent = off(typed, values[i]);
   });
   show(index);
   return make(
@@ -118,6 +129,7 @@ function gridSlider({ id, label, help, values, text, index, changed }) {
     range,
     field,
     make("p", { class: "help", id: `${id}-help` }, help),
+    note,
   );
 }
 
@@ -264,7 +276,7 @@ function explorer(data) {
   const t = e.threshold;
   // A certificate is about the rule's own score, so it is shown first.
   const state = { mode: t?.certified ? "threshold" : "alpha",
-    tau: e.start.tau_index, alpha: e.start.alpha_index,
+    typed: null, tau: e.start.tau_index, alpha: e.start.alpha_index,
     threshold: t ? t.start : 0 };
   const tiles = figureTiles(data);
   const badge = make("strong", { class: "badge", id: "badge" });
@@ -296,14 +308,23 @@ function explorer(data) {
   const sliders = {
     tau: gridSlider({ id: "tau", label: data.unit ? `Tolerance tau (${data.unit})` : "Tolerance tau",
       help: "A loss above tau is bad.", values: e.taus, index: state.tau,
-      text: (x) => inUnits(number(x, 6), data.unit), changed: slide("tau") }),
+      off: (typed, x) => `You typed ${amount(typed, data.unit, AS_TYPED)}. This page has counts at ` +
+        `${count(e.taus.length)} tolerances, and the figures are those of the nearest, ` +
+        `${amount(x, data.unit, AS_TYPED)}. For exact ones make the report with tau=${typed}, or ` +
+        `--tau ${typed}.`,
+      text: (x) => amount(x, data.unit, AS_TYPED), changed: (i, typed) => {
+        state.typed = typed;
+        slide("tau")(i);
+      } }),
     alpha: gridSlider({ id: "alpha", label: "Share alpha",
       help: "Of all losses, at most this share exceeds its bound. Smaller accepts fewer rows.",
-      values: e.alphas, index: state.alpha, text: (x) => level(x), changed: slide("alpha") }),
+      values: e.alphas, index: state.alpha, text: (x) => level(x), changed: slide("alpha"),
+      off: (typed, x) => `Figures are those of the nearest share on this page, ${level(x)}.` }),
     threshold: t && gridSlider({ id: "threshold", label: "Threshold",
       help: `Of the score: ${t.score}. Smaller accepts fewer rows.`,
       values: t.thresholds.map((_, i) => thresholdValue(t, i)), index: state.threshold,
-      text: thresholdText, changed: slide("threshold") }),
+      text: thresholdText, changed: slide("threshold"),
+      off: (typed, x) => `Figures are those of the nearest threshold here, ${thresholdText(x)}.` }),
   };
   const setMode = (mode) => {
     state.mode = mode;

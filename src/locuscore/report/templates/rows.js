@@ -3,20 +3,22 @@
 /** Bounds and scores are never missing: null stands for infinity. */
 const isUnlimited = (column) => column.role === "bound" || column.role === "score";
 
-/** A cell as text; numbers of features are not grouped, for years and codes are among them. */
+/** A cell as text; digits of codes, such as zip codes and years, are not grouped. */
 function cellText(value, column, format = number) {
   if (value === null || value === undefined) return isUnlimited(column) ? INFINITE : NO_NUMBER;
   if (typeof value === "boolean") {
     return column.role === "flag" ? (value ? "flagged" : "accepted") : value ? "yes" : "no";
   }
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number" || column.kind === "code") return String(value);
+  // Years and small codes are among the features, whatever they are called.
   if ((column.role === "feature" || column.role === "id") && Number.isInteger(value)) {
     return Math.abs(value) < 10000 ? String(value) : number(value);
   }
   return format(value);
 }
 
-const cellClass = (column) => `${column.kind === "number" ? "number" : "text"} ` +
+const isNumeric = (column) => column.kind === "number" || column.kind === "code";
+const cellClass = (column) => `${isNumeric(column) ? "number" : "text"} ` +
   `${column.role === "feature" ? "feature" : ""}`;
 /** A long text is cut; all of it is in the tip. */
 function shortText(text, most) {
@@ -31,7 +33,7 @@ const byText = new Intl.Collator(LOCALE, { numeric: true });
 function compareCells(a, b, column, direction) {
   const missing = (v) => v === null || v === undefined;
   if (!isUnlimited(column) && (missing(a) || missing(b))) return missing(a) - missing(b);
-  if (column.kind === "number") {
+  if (isNumeric(column)) {
     const [x, y] = [a, b].map((v) => (missing(v) ? Infinity : Number(v)));
     return x === y ? 0 : direction * (x < y ? -1 : 1);
   }
@@ -107,7 +109,7 @@ function rowsTable(data) {
       cellText(value, keys[i], shownAs[i]));
     const flag = (text, i) => (columns[i].role === "flag"
       ? make("span", { class: text.startsWith("flag") ? "flag flagged" : "flag" }, text)
-      : columns[i].kind === "number" ? text : make("div", { class: "words" }, shortText(text, 60)));
+      : isNumeric(columns[i]) ? text : make("div", { class: "words" }, shortText(text, 60)));
     return make("tr", {}, make("th", { scope: "row" }, shortText(name, 18)),
       around(rest.map((text, i) => make("td", { class: cellClass(columns[i]) }, flag(text, i))),
         () => make("td", {}, chips(row.reasons ?? [], what))));

@@ -7,29 +7,17 @@ const STANDINGS = {
   none: ["Bounds only", "there is no flag rule in this archive"],
 };
 
-const CONTRADICTED = "contradicted";
-const NOT_JUDGED = "not judged"; // the rows were used to fit
-const VERDICTS = { kept: ["good", "kept"], [CONTRADICTED]: ["bad", CONTRADICTED],
-  [NOT_JUDGED]: ["plain", NOT_JUDGED], "not tested": ["plain", "not tested"] };
-
-/** Each claim with the exact test of it; an aim that was never promised is only missed. */
-function claimBadge(c) {
-  const isMissed = c.verdict === CONTRADICTED && c.standing === "heuristic";
-  const [kind, text] = isMissed ? ["warn", "missed"]
-    : VERDICTS[c.verdict] ?? ["plain", "too few rows to tell"];
-  return make("strong", { class: `badge ${kind}` }, text);
-}
-
-function claims(data) {
+/** Each claim in the words of its test, and the figures. */
+function tests(data) {
   const list = data.verdict.claims;
   if (!list.length) return null;
   const isMean = (c) => c.kind === "mean loss";
-  const promised = (c) => (isMean(c) ? number(c.promised, 6) : level(c.promised));
-  const seen = (c) => (isMean(c) ? number(c.observed) : percent(c.observed));
+  const promised = (c) => (isMean(c) ? amount(c.promised, data.unit, AS_TYPED) : level(c.promised));
+  const seen = (c) => (isMean(c) ? amount(c.observed, data.unit) : percent(c.observed));
   const table = asTable("Claims and exact tests", ["claim", "at most", "seen", "rows", "p-value",
     "verdict"], list.map((c) => [c.claim, promised(c), seen(c), count(c.n), pValue(c.p_value),
     c.verdict]));
-  return section("claims", "Are the claims kept?",
+  return section("tests", "The exact test of each claim",
     `Each claim has an exact test, and together they are judged by Bonferroni-Holm: if all hold, ` +
     `the chance that any is called contradicted is at most ${level(data.verdict.error)}. Rows are ` +
     "too few to tell if even twice the promised value would not have been noticed.",
@@ -208,23 +196,26 @@ function coverageRows(title, rows, target, head, cells) {
   return chart(title, words, height, paint, table, key).element;
 }
 
-function parts(data) {
+/** Coverage by tenth of the bound, and by the first groups. */
+function deciles(data) {
   const target = 1 - (data.bounds?.alpha ?? data.coverage[0]?.alpha ?? 0.1);
   const asRow = (r, label) => ({ ...r, label, value: r.rate, low: r.ci_low, high: r.ci_high,
     misses: r.ci_low > target || r.ci_high < target });
   const between = (d, i) => `${i + 1}: ${bound(d.low, 3)} to ${bound(d.high, 3)}`;
-  const deciles = (data.deciles ?? []).filter((d) => d.n > 0).map((d, i) => asRow(d, between(d, i)));
+  const tenths = (data.deciles ?? []).filter((d) => d.n > 0).map((d, i) => asRow(d, between(d, i)));
   const groups = (data.groups?.rows ?? []).filter((g) => g.n > 0).map((g) => asRow(g, String(g.group)));
-  if (!deciles.length && !groups.length) return null;
-  return section("parts", "Coverage by part",
+  if (!tenths.length && !groups.length) return null;
+  return section("deciles", "Coverage by part",
     "The guarantee is an average over all rows; a part of them may lie above or below it. " +
-    (deciles.length ? "By chance alone about one decile's interval in twenty leaves the wanted share out. " : "") +
+    (tenths.length ? "By chance alone about one decile's interval in twenty leaves the wanted share out. " : "") +
     (groups.length ? `By ${data.groups.name}: ${data.groups.sentence ?? ""}` : ""),
     make("div", { class: "pair" },
-      deciles.length ? coverageRows("By decile of the bound, smallest first", deciles, target,
-        "decile: bounds", { interval: "95 % interval", head: ["mean loss"], of: (r) => [number(r.mean_loss)] }) : null,
-      groups.length ? coverageRows(`By ${data.groups.name}`, groups, target, String(data.groups.name),
-        { interval: "simultaneous 95 % interval", head: ["mean bound"], of: (r) => [bound(r.mean_bound)] }) : null));
+      tenths.length ? coverageRows("By decile of the bound, smallest first", tenths, target,
+        "decile: bounds", { interval: "95 % interval", head: ["mean loss"],
+          of: (r) => [amount(r.mean_loss, data.unit)] }) : null,
+      groups.length ? coverageRows(`Coverage by ${data.groups.name}`, groups, target, String(data.groups.name),
+        { interval: "simultaneous 95 % interval", head: ["mean bound"],
+          of: (r) => [r.mean_bound === null ? INFINITE : amount(r.mean_bound, data.unit)] }) : null));
 }
 
 function pit(data) {
@@ -307,7 +298,7 @@ function curve(data) {
   ...(band ? [{ name: `band of ${series[0].name}, all points at once, ${level(data.curve.band_level)}`,
     block: "area blue" }] : [])]);
   const best = series.slice().sort((a, b) => a.area - b.area)[0];
-  const words = `Rows accepted from the safest on, at tau = ${inUnits(number(data.curve.tau, 6), unit)}; ` +
+  const words = `Rows accepted from the safest on, at tau = ${amount(data.curve.tau, unit, AS_TYPED)}; ` +
     `lower is better. Smallest area under the curve: ${best.name} (${number(best.area, 3)}).`;
   return section("curve", "Ranking: who accepts fewer bad rows?", words,
     chart("Exceedance against acceptance", words, 320, paint, table, key).element);
@@ -341,7 +332,7 @@ function bounds(data) {
   const table = asTable("Distribution of bounds", ["from", "to", "rows"],
     b.counts.map((c, i) => [number(b.edges[i]), number(b.edges[i + 1]), count(c)]));
   const named = marks.map(([q, v]) =>
-    `${level(Number(q))} of rows have a bound of at most ${inUnits(number(v), data.unit)}`);
+    `${level(Number(q))} of rows have a bound of at most ${amount(v, data.unit)}`);
   const words = `${named.join("; ")}${named.length ? ". " : ""}` +
     (b.n_above ? `The ${count(b.n_above)} largest are not drawn. ` : "") +
     (b.n_infinite ? `${count(b.n_infinite)} rows have no finite bound.` : "");
@@ -354,44 +345,53 @@ function bounds(data) {
 function rows(data) {
   const r = data.rows;
   if (!r || !(r.riskiest.length || r.safest.length)) return null;
-  return section("rows", "Riskiest and safest rows",
+  return section("rows", `Riskiest and safest ${data.noun}`,
     `A factor says what a value does to the ${driven(data)}: \u00d71.8 raises it 1.8 times, ` +
     "\u00d70.6 lowers it.",
     rowsTable(data));
 }
 
+const MOST_DRIVERS = 8;
+
 function attribution(data) {
   const a = data.attribution;
   if (!a || !a.importance.length) return null;
-  const most = Math.max(...a.importance.map((i) => i.mean_abs_log)) || 1;
-  const step = 28;
+  const what = driven(data);
+  const shown = a.importance.slice(0, MOST_DRIVERS);
+  const most = Math.max(...shown.map((i) => i.mean_abs_log)) || 1;
+  const step = 26;
   const times = (i) => factor(Math.exp(i.mean_abs_log));
   const paint = (width) => {
-    const left = Math.min(0.42 * width, 14 + Math.max(...a.importance.map((i) => textWidth(i.name))));
-    return a.importance.flatMap((i, row) => {
+    const left = Math.min(0.42 * width, 14 + Math.max(...shown.map((i) => textWidth(i.name))));
+    return shown.flatMap((i, row) => {
       const y = row * step;
       const wide = (i.mean_abs_log / most) * (width - left - 70);
       return [
-        draw("text", { class: "label", x: left - 10, y: y + 19, "text-anchor": "end" },
+        draw("text", { class: "label", x: left - 10, y: y + 18, "text-anchor": "end" },
           cut(i.name, left - 12)),
-        draw("rect", { class: "bar", x: left, y: y + 6, width: Math.max(1, wide), height: 17 }),
-        draw("text", { class: "label", x: left + wide + 8, y: y + 19 }, times(i)),
+        draw("rect", { class: "bar", x: left, y: y + 5, width: Math.max(1, wide), height: 16 }),
+        draw("text", { class: "label", x: left + wide + 8, y: y + 18 }, times(i)),
         draw("rect", { class: "hit", x: 0, y, width, height: step,
           tip: `${i.name}: ${times(i)} or \u00f7${times(i).slice(1)} on average` }),
       ];
     });
   };
-  const table = asTable("Importance", ["signal or feature", "mean change of the logarithm", "as a factor"],
+  const table = asTable("All drivers", ["signal or feature", "mean change of the logarithm", "as a factor"],
     a.importance.map((i) => [i.name, number(i.mean_abs_log, 3), times(i)]));
-  const what = driven(data);
-  const words = `Average change of the ${what}, up or down, as a factor.`;
-  const typical = what === "bound" ? inUnits(bound(a.baseline), data.unit) : number(a.baseline, 3);
-  return section("attribution", `What drives the ${what}`, a.method,
-    chart("Importance", words, a.importance.length * step + 6, paint, table).element,
-    make("p", { class: "help" }, `${words} The ${what} of a typical row is ` +
-      `${typical}. Cost: ${count(a.n_rows)} rows explained against ` +
-      `${count(a.n_background)} others, ${count(a.evaluations)} evaluations, ` +
-      `${number(a.seconds, 2)} s.`));
+  const typical = what === "bound" ? amount(a.baseline, data.unit) : number(a.baseline, 3);
+  const words = `What moves the ${what} of one of the ${data.noun} most, up or down, on average. ` +
+    `A typical ${what} is ${typical}.`;
+  return section("attribution", "What drives risk", words,
+    chart("By how much, as a factor", words, shown.length * step + 6, paint, table).element);
+}
+
+/** How the drivers were found, for those who ask. */
+function method(data) {
+  const a = data.attribution;
+  if (!a || !a.importance.length) return null;
+  return section("method", "How the drivers were found", null, make("p", { class: "help" },
+    `${a.method} Cost: ${count(a.n_rows)} rows explained against ${count(a.n_background)} others, ` +
+    `${count(a.evaluations)} evaluations, ${number(a.seconds, 2)} s.`));
 }
 
 function facts(data) {
