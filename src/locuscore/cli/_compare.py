@@ -32,10 +32,9 @@ def compare(
     fail_if_worse: FailIfWorse = False,
     terminal: Terminal,
 ) -> None:
-    """Compare two reports, such as last quarter's and this quarter's, in one page.
+    """Compare two reports in one page: what changed by more than chance explains?
 
-    Each share is compared by Fisher's exact test; the page says which differences are beyond
-    chance.
+    Such as last quarter's and this quarter's. Each share is compared by Fisher's exact test.
     """
     for path in (before, after):
         check_file(path)
