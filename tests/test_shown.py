@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import locuscore
 from archives_for_tests import small_scorer
@@ -147,6 +149,8 @@ def test_a_fitted_locus_says_on_what(scorer):
     assert "not fitted" in clone(locus)._repr_html_()
     assert repr(clone(locus)).startswith("Locus(")
     assert "\n" not in repr(Locus(len))
+    pipeline = make_pipeline(StandardScaler(), Ridge())
+    assert "Pipeline to Ridge()" in Locus(pipeline)._repr_html_()
 
 
 def test_a_rule_says_what_it_promises(scorer):
@@ -186,6 +190,42 @@ def test_a_written_report_is_linked(scorer, objects, tmp_path, monkeypatch):
     page = Markup(made._repr_html_())
     assert "x & y.html" in page.values
     assert made.verdict_lines[0] in page.text
+
+
+@pytest.mark.extra
+def test_objects_of_extras_are_short_and_a_status_is_a_card(scorer, tmp_path):
+    import torch
+
+    import watch_data
+    from locuscore.service import LedgerSettings, Settings
+    from locuscore.testing import Answers
+    from locuscore.torch import TorchPredictor, hidden_layer
+    from locuscore.watch import Action, Recorder, Status, Watch, WatchSettings, claims_of
+
+    predictor = TorchPredictor(torch.nn.Sequential(torch.nn.Linear(3, 1)), kind="regression")
+    data = watch_data.hostile(watch_data.alarmed())
+    for claim in data["claims"]:
+        claim["units"] = "rows"
+    action = Action("look", HOSTILE)
+    status = Status("alarm", HOSTILE, action, data)
+    watch = Watch(tmp_path / "ledger.db", scorer)
+    recorder = Recorder(tmp_path / "ledger.db", scorer, tmp_path / "spool")
+    made = [predictor, hidden_layer(predictor, "0"), status, action, WatchSettings(), watch]
+    made += [
+        recorder,
+        *claims_of(scorer),
+        Settings(),
+        LedgerSettings(store="x"),
+        Answers.sample(9, 0),
+    ]
+    for one in made:
+        assert len(repr(one)) < MOST_LETTERS, repr(one)
+        assert type(one).__name__ in repr(one)
+    watch.close()
+    page = Markup(status._repr_html_())
+    assert page.tags <= TAGS
+    assert "alarm" in page.text
+    assert sum(HOSTILE in part for part in page.text) >= 2
 
 
 def test_values_are_short():

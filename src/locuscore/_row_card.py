@@ -8,11 +8,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from locuscore._shared.cards import Card, Facts
 from locuscore._shared.progress import spinner
 from locuscore._shared.readable import readable
-from locuscore._shared.shown import cut, lines_text, value_text
+from locuscore._shared.shown import LONGEST_VALUE, cut, lines_text, value_text
 
 P = ParamSpec("P")
 L = TypeVar("L")
@@ -28,7 +29,7 @@ class RowCard:
         call = " ".join(text.split())
         if not self.__sklearn_is_fitted__():
             return lines_text(call, most=2)
-        of = "" if self.predictor_ is None else f"{value_text(self.predictor_, 50)}, "
+        of = "" if self.predictor_ is None else f"{predictor_text(self.predictor_, 50)}, "
         unit = f" in {self.unit_}" if self.unit_ else ""
         head = f"Locus({of}{self.loss_.name} loss{unit})"
         return f"{cut(head, LONGEST_CALL)}\n  {fitted_text(self)}\n  {promise_text(self)}"
@@ -83,7 +84,7 @@ def locus_card(locus: Any) -> str:
         for name, value in locus.get_params(deep=False).items()
         if value is not None and name != "predictor"
     }
-    predictor = ("predictor", value_text(locus.predictor, 160))
+    predictor = ("predictor", predictor_text(locus.predictor, 160))
     parameters: Facts = [predictor, *((k, value_text(v, 160)) for k, v in given.items())]
     if not locus.__sklearn_is_fitted__():
         lead = "Bounds the loss of single predictions once it is fitted: fit(X, y)."
@@ -91,7 +92,7 @@ def locus_card(locus: Any) -> str:
     unit = f", in {locus.unit_}" if locus.unit_ else ""
     lead = f"Bounds the {locus.loss_.name} loss of each prediction{unit}."
     facts = [
-        ("predictor", _predictor(locus)),
+        ("predictor", predictor_text(locus.predictor_)),
         ("rows", _rows(locus)),
         ("engine", _without_seed(value_text(locus.engine_, 160))),
         ("signals", locus.signals_.summary(locus.n_features_in_)),
@@ -119,8 +120,13 @@ def _rows(locus: Any) -> str:
     return f"{model}{n:,} calibrate{of} (D2)"
 
 
-def _predictor(locus: Any) -> str:
-    return "none: losses were logged" if locus.predictor_ is None else value_text(locus.predictor_)
+def predictor_text(predictor: Any, most: int = LONGEST_VALUE) -> str:
+    """A predictor in one line; of a pipeline its last step, which predicts."""
+    if predictor is None:
+        return "none: losses were logged"
+    if isinstance(predictor, Pipeline) and predictor.steps:
+        return cut(f"Pipeline to {value_text(predictor.steps[-1][1], most)}", most)
+    return value_text(predictor, most)
 
 
 def _calibration(locus: Any) -> str:

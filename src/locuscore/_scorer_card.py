@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from locuscore._row_card import fitted_text, promise_text
+from locuscore._row_card import fitted_text, predictor_text, promise_text
 from locuscore._shared.cards import Card, Kind, Table
-from locuscore._shared.shown import cut, first_sentence, value_text
+from locuscore._shared.shown import cut, first_sentence
 
 WHAT = {
     "prediction": "what the predictor says",
@@ -28,7 +28,7 @@ def scorer_card(scorer: Any) -> str:
     """What comes out, what goes in, and what is promised; the rule's own card has the rest."""
     locus, rule = scorer.locus, scorer.rule
     facts = [
-        ("predictor", value_text(locus.predictor_)),
+        ("predictor", predictor_text(locus.predictor_)),
         ("rows in", repr(scorer.schema).removeprefix("Schema(").removesuffix(")")),
         ("losses", f"{locus.loss_.name}{f', in {locus.unit_}' if locus.unit_ else ''}"),
         ("model", fitted_text(locus)),

@@ -7,7 +7,6 @@ from typing import Any
 
 from locuscore._shared.cards import Card, Kind, Table
 
-KINDS: dict[str, Kind] = {"kept": "good", "contradicted": "bad"}
 UNWRITTEN = 'The page has the details: write("report.html") makes it.'
 
 
