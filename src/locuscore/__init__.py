@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from locuscore._locus import Locus
     from locuscore._row_columns import Column
     from locuscore._row_scores import Given, RowBlock
+    from locuscore._rules.anytime import AnytimeCertificate, anytime_certificate
     from locuscore._rules.batch import BatchSelection, select_batch
     from locuscore._rules.batch_loss import LossSelection, select_mean_loss, select_total_loss
     from locuscore._rules.cascade import certify_cascade
@@ -73,6 +74,7 @@ __version__ = "0.2.0.dev0"
 # ``locuscore --help`` does not wait for scikit-learn.
 _HOMES = {
     "AdaptiveBounds": "_stream.adaptive",
+    "AnytimeCertificate": "_rules.anytime",
     "ArchiveError": "_archive.container",
     "BatchSelection": "_rules.batch",
     "CascadeCertificate": "_rules.certificate",
@@ -103,6 +105,7 @@ _HOMES = {
     "Scorer": "_scorer",
     "TunedExceedance": "_rules.certificate",
     "WeightedCertificate": "_rules.certificate",
+    "anytime_certificate": "_rules.anytime",
     "certify_cascade": "_rules.cascade",
     "certify_clusters": "_rules.certify_clusters",
     "certify_groups": "_rules.groups",
@@ -145,6 +148,7 @@ _FOLDERS = ("calibration", "draws", "engines", "metrics")
 
 __all__ = [
     "AdaptiveBounds",
+    "AnytimeCertificate",
     "ArchiveError",
     "BatchSelection",
     "CascadeCertificate",
@@ -175,6 +179,7 @@ __all__ = [
     "Scorer",
     "TunedExceedance",
     "WeightedCertificate",
+    "anytime_certificate",
     "certify_cascade",
     "certify_clusters",
     "certify_groups",

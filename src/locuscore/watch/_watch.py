@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from locuscore import Scorer
+from locuscore import AnytimeCertificate, Scorer
 from locuscore._protocols import BoolArray, IntArray, Rows
 from locuscore._shared.frames import as_batch, columns_like
 from locuscore._shared.progress import now, spinner
@@ -29,6 +29,7 @@ from locuscore.watch._ledger import (
 )
 from locuscore.watch._ledger.columns import texts
 from locuscore.watch._ledger.tables import LONGEST_ID
+from locuscore.watch._loosen import loosened, scored_by
 from locuscore.watch._page import page_html
 from locuscore.watch._prices import write_prices
 from locuscore.watch._reference import reference_of
@@ -149,6 +150,7 @@ class Watch:
         facts: dict[str, Any] = {"card": scorer.card, "unit": scorer.locus.unit_}
         facts["loss"] = scorer.locus.loss_.name
         facts["valid_until"] = "" if rule is None else rule.valid_until
+        facts["scored_by"] = scored_by(scorer)
         if is_new:
             facts["drift"] = reference_of(scorer, keep_signals=self.keep_signals)
         taus = {claim.tau for claim in self.claims if claim.tau is not None}
@@ -370,6 +372,16 @@ class Watch:
     def advance(self) -> dict[str, ClaimTest]:
         """Hand matured rows to the tests, and save these; two calls at once never repeat a row."""
         return advance(self.ledger, self.deployment)
+
+    def loosen(self, certificate: AnytimeCertificate) -> AnytimeCertificate:
+        """The certificate after all rows that have reached their age since it was last here.
+
+        It reads the rows that were drawn for a label, with their chances, of this deployment and of
+        all others that score alike. A row without a label by then counts as bad. Keep what is
+        returned, as by its `state`; a new `Scorer` with its `rule` is the next deployment.
+        """
+        self._price()
+        return loosened(self.ledger, certificate, scored_by(self._scorer()))
 
     def report(self, path: str | Path) -> Path:
         """Write the page of the watch: one file of HTML that needs nothing else."""

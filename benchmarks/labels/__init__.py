@@ -1,0 +1,1 @@
+"""Which rows to label, and what a rule gains while labels arrive."""

@@ -1,0 +1,65 @@
+"""What an anytime certificate fixes before its first label: thresholds, start and bets."""
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp, rel_entr
+
+from locuscore._protocols import BoolArray, FloatArray, IntArray
+from locuscore._shared.accepted import distinct_counts, sorted_finite
+
+# Rates that are bet on, as shares of eta. The small ones certify soon what is good, the large ones
+# in the long run what is only just good enough.
+RATES: FloatArray = np.array([0.02, 0.2, 0.4, 0.6, 0.75, 0.87, 0.94, 0.97])
+WEIGHTS: FloatArray = np.array([2.0, 3.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 20.0
+AT_REFERENCE = 0.5  # part of the bets at the rate that a labelled reference has
+MOST_THRESHOLDS = 200
+
+
+def thresholds(reference: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Quantiles of the finite scores, and how many of the reference are up to each."""
+    distinct, up_to = distinct_counts(sorted_finite(reference))
+    if not len(distinct):
+        raise ValueError("reference has no finite score, so there is no threshold to test.")
+    wanted = np.ceil(np.linspace(0.0, up_to[-1], MOST_THRESHOLDS + 1)[1:])
+    at = np.unique(np.searchsorted(up_to, wanted))
+    return distinct[at], up_to[at]
+
+
+def rates_up_to(reference: FloatArray, bad: BoolArray, edges: FloatArray) -> FloatArray:
+    """Share of bad rows up to each threshold, with one bad and one good row added."""
+    place = np.searchsorted(edges, reference)
+    n, k = (np.cumsum(np.bincount(place, w, len(edges) + 1))[:-1] for w in (None, bad))
+    return np.asarray((k + 1.0) / (n + 2.0))
+
+
+def fastest_start(share: FloatArray, rates: FloatArray, eta: float) -> float:
+    """Share accepted where evidence grows fastest: by the relative entropy for each row below."""
+    entropy = rel_entr(rates, eta) + rel_entr(1.0 - rates, 1.0 - eta)
+    return float(share[np.argmax(share * np.where(rates < eta, entropy, 0.0))])
+
+
+def bet_weights(rates: FloatArray | None, m: int, eta: float) -> FloatArray:
+    """Weights of the bets at each threshold, (thresholds, bets); each row adds up to 1."""
+    weights = np.tile(WEIGHTS, (m, 1))
+    if rates is not None:
+        nearest = np.abs(rates[:, None] / eta - RATES).argmin(axis=1)
+        weights *= 1.0 - AT_REFERENCE
+        weights[np.arange(m), nearest] += AT_REFERENCE
+    return weights
+
+
+def bet_sizes(eta: float) -> FloatArray:
+    """Lambda of each bet."""
+    return np.asarray((1.0 - RATES) / (1.0 - eta))
+
+
+def clean_rows(weights: FloatArray, eta: float, level: float) -> int:
+    """How many good rows, each of the full weight, bring the evidence to one over the level."""
+    steps = np.log1p(eta * bet_sizes(eta))
+    # The best bet alone needs no fewer, and the mixture no more than the best bet with its weight.
+    low = math.floor(-math.log(level) / steps.max())
+    high = math.ceil(float(np.min((-math.log(level) - np.log(weights)) / steps)))
+    n = np.arange(low, high + 2)
+    enough = logsumexp(np.outer(n, steps), axis=1, b=weights) >= -math.log(level)
+    return int(n[np.argmax(enough)])
