@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from locuscore._rules.curve import OperatingCurve, operating_curve
     from locuscore._rules.group_rule import GroupRule
     from locuscore._rules.groups import certify_groups
+    from locuscore._rules.labels import LabelPlan, plan_labels
     from locuscore._rules.mean_loss import certify_mean_loss, mean_loss_bound, mean_loss_p_value
     from locuscore._rules.plan import (
         RowPlan,
@@ -90,6 +91,7 @@ _HOMES = {
     "JointClaim": "_rules.certificate",
     "KNNGamma": "_laws.gamma",
     "Kept": "_shared.kept",
+    "LabelPlan": "_rules.labels",
     "Locus": "_locus",
     "LocusWarning": "_shared.checks",
     "LossSelection": "_rules.batch_loss",
@@ -128,6 +130,7 @@ _HOMES = {
     "norm": "_inputs.losses",
     "operating_curve": "_rules.curve",
     "pinball": "_inputs.losses",
+    "plan_labels": "_rules.labels",
     "prediction_column": "_inputs.predictor",
     "read_manifest": "_archive.container",
     "relative": "_inputs.losses",
@@ -164,6 +167,7 @@ __all__ = [
     "JointClaim",
     "KNNGamma",
     "Kept",
+    "LabelPlan",
     "Locus",
     "LocusWarning",
     "LossSelection",
@@ -202,6 +206,7 @@ __all__ = [
     "norm",
     "operating_curve",
     "pinball",
+    "plan_labels",
     "prediction_column",
     "read_manifest",
     "relative",

@@ -7,6 +7,7 @@ require("sqlalchemy", extra="watch")
 from locuscore.watch._actions import Action  # noqa: E402
 from locuscore.watch._claims import Claim, claims_of  # noqa: E402
 from locuscore.watch._ledger import LedgerDownError, LedgerError  # noqa: E402
+from locuscore.watch._plan import AuditPlan, plan_audits  # noqa: E402
 from locuscore.watch._recorder import Recorder  # noqa: E402
 from locuscore.watch._settings import WatchSettings  # noqa: E402
 from locuscore.watch._spool import SpoolError  # noqa: E402
@@ -15,6 +16,7 @@ from locuscore.watch._watch import Watch  # noqa: E402
 
 __all__ = [
     "Action",
+    "AuditPlan",
     "Claim",
     "LedgerDownError",
     "LedgerError",
@@ -24,4 +26,5 @@ __all__ = [
     "Watch",
     "WatchSettings",
     "claims_of",
+    "plan_audits",
 ]
