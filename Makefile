@@ -86,6 +86,10 @@ choices-shift-puncc: .venv-puncc/.ready
 	.venv-puncc/bin/python -m pip install --quiet --disable-pip-version-check puncc==0.9.3 "numpy<2"
 	touch $@
 
+# Which rows to label, and certificates while labels arrive: labels-anytime, labels-active.
+labels-%: .venv/.dev
+	$(TEST_THREADS) $(BIN)/python -m benchmarks.labels.$(subst -,_,$*) $(BENCH)
+
 watch-%: .venv/.dev
 	$(TEST_THREADS) $(BIN)/python -m benchmarks.watch.$(subst -,_,$*) $(BENCH)
 

@@ -142,6 +142,7 @@ CONTENTS: dict[str, list[str] | dict[str, list[str]]] = {
             "choosing",
             "rules",
             "batch_and_planning",
+            "labels",
             "calibration",
             "report",
             "valuation",

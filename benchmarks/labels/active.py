@@ -40,14 +40,15 @@ from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore._rules.labels import SIMULATIONS, _Bins, _mean_acceptance, _passed
 
 PAGE, RECORDS = (Path(__file__).with_name(name) for name in ("RESULTS.md", "active.jsonl"))
-DELTA, SAMPLES = 0.1, 50
+DELTA, SAMPLES = 0.1, 40
 BUDGETS = (50, 100, 200, 400, 800)
 COMPARED = (100, 200, 400)  # budgets of the baseline for which ratios are taken
 FEWER = 12  # thresholds of the tests that take long
 CELLS_OF_RATES = 40
 LOW, LOW_SHARE = 0.5, 0.4
 BATCHES = 10
-STAGE_SIMULATIONS = 40
+PARTS = 30  # of the rows below a threshold, for the limits
+STAGE_SIMULATIONS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +281,28 @@ def ratios(found: list[dict], way: str, baseline: str) -> np.ndarray:
     )
 
 
+def limits(risk: Risk) -> tuple[float, float]:
+    """Labels over those of the plain sample that weights, and two strata, need in the limit.
+
+    Ratios of variances with perfect knowledge, just below the largest valid threshold: for weights
+    of the second moment of ``bad - eta``, with chances in proportion to its root; for strata of the
+    estimated rate, with the best cut and the best shares.
+    """
+    bad = risk.bad[: int(0.95 * risk.best * len(risk.bad))].astype(np.float64)
+    parts = [part.mean() for part in np.array_split(bad, PARTS)]
+    rate = IsotonicRegression().fit_transform(np.arange(PARTS), parts)
+    moment = rate * (1 - 2 * risk.eta) + risk.eta**2
+    by_strata = []
+    for cut in range(1, PARTS):
+        rates = np.array([rate[:cut].mean(), rate[cut:].mean()])
+        shares = np.array([cut, PARTS - cut]) / PARTS
+        by_strata.append(float((shares @ np.sqrt(rates * (1 - rates))) ** 2))
+    whole = rate.mean()
+    return float(np.sqrt(moment).mean() ** 2 / moment.mean()), min(by_strata) / (
+        whole * (1 - whole)
+    )
+
+
 def page() -> None:
     """Write the section of the page."""
     everywhere = records()
@@ -309,6 +332,13 @@ def page() -> None:
             f"| {way} | {told} | {middle:.2f} ({low:.2f} to {high:.2f}) | {np.median(every):.2f} | "
             f"{wrong:.0%} |"
         )
+    of_weights, of_strata = np.median([limits(risk) for risk in risks(ISSUE)], axis=0)
+    lines += [
+        "",
+        "What could be gained at most: with perfect knowledge of the risk and very many labels, "
+        f"weights would need {of_weights:.2f} of the labels of the plain sample and two strata "
+        f"{of_strata:.2f}, in the median of the first risks (ratios of variances).",
+    ]
     write_section(PAGE, lines)
 
 

@@ -164,6 +164,17 @@ class AnytimeCertificate:
     the logarithm of the most that it ever had. Labelled rows are counted in the same way, and those
     above the last threshold at the end. `cursor` is the number of the last row of a ledger that was
     seen, see `Watch.loosen`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import AnytimeCertificate, anytime_certificate
+    >>> begun = anytime_certificate(np.linspace(0, 1, 100), tau=0.5, eta=0.1, delta=0.1)
+    >>> after = begun.after(np.linspace(0, 1, 200), np.zeros(200))
+    >>> after.n_labelled, begun.n_labelled
+    (200, 0)
+    >>> AnytimeCertificate.from_state(after.state()).rule.threshold
+    1.0
     """
 
     of: Score

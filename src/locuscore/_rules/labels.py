@@ -44,6 +44,18 @@ class LabelPlan:
     `rows` are positions in the pool, in random order. All have a score of at most `ceiling`, the
     largest threshold that is worth trying; `acceptance` is the share of rows that the certificate
     is expected to accept, from the reference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from locuscore import plan_labels
+    >>> known = np.linspace(0, 1, 500)
+    >>> plan = plan_labels(known, 60, 0.5, 0.1, 0.1, reference=known,
+    ...                    reference_losses=known > 0.6, random_state=0)
+    >>> len(plan.rows), bool(0.5 < plan.ceiling < 0.75)
+    (60, True)
+    >>> plan.certify(np.zeros(60)).threshold == plan.ceiling  # no row is bad
+    True
     """
 
     rows: IntArray

@@ -24,6 +24,13 @@ class AuditPlan:
 
     `noticed` is the share of simulated streams with an alarm in time, after none before; its
     standard error is `standard_error`.
+
+    Examples
+    --------
+    >>> from locuscore.watch import plan_audits
+    >>> plan = plan_audits(0.2, after=0.6, weeks_before=4)
+    >>> int(plan) == plan.per_week and plan.noticed >= 0.8
+    True
     """
 
     per_week: int
