@@ -46,9 +46,9 @@ from locuscore._rules.anytime_bets import (
     bet_sizes,
     bet_weights,
     clean_rows,
-    fastest_start,
     rates_up_to,
     thresholds,
+    usual_starts,
 )
 from locuscore._rules.certificate import ExceedanceCertificate
 from locuscore._rules.certify import ONE_CALL, check_starts
@@ -57,7 +57,6 @@ from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.checks import as_floats, check_between, check_numbers, check_scores, one_tau
 from locuscore._shared.json_values import from_json, to_json
 
-FIRST_SHARE, NEXT_SHARE, LOWER_STARTS, LOWER_PART = 0.4, 0.25, 2, 0.1  # as in `thresholds`
 SEEN = ("count", "bad", "weight", "weight_bad")
 
 ASSUMPTIONS = (
@@ -128,10 +127,7 @@ def anytime_certificate(
     edges, up_to = thresholds(other)
     rates = None if bad is None else rates_up_to(other, bad, edges)
     if starts is None:
-        first = FIRST_SHARE if rates is None else fastest_start(up_to / len(other), rates, eta)
-        lower = [first * NEXT_SHARE**j for j in range(LOWER_STARTS, 0, -1)]
-        shares = np.array([*lower, first])
-        parts = np.append(np.full(LOWER_STARTS, LOWER_PART / LOWER_STARTS), 1.0 - LOWER_PART)
+        shares, parts = usual_starts(up_to / len(other), rates, eta)
     else:
         shares = check_starts(starts)
         parts = np.full(len(shares), 1.0 / len(shares))

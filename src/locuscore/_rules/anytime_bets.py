@@ -14,6 +14,7 @@ RATES: FloatArray = np.array([0.02, 0.2, 0.4, 0.6, 0.75, 0.87, 0.94, 0.97])
 WEIGHTS: FloatArray = np.array([2.0, 3.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 20.0
 AT_REFERENCE = 0.5  # part of the bets at the rate that a labelled reference has
 MOST_THRESHOLDS = 200
+FIRST_SHARE, NEXT_SHARE, LOWER_STARTS, LOWER_PART = 0.4, 0.25, 2, 0.1  # as in `thresholds`
 
 
 def thresholds(reference: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -33,10 +34,21 @@ def rates_up_to(reference: FloatArray, bad: BoolArray, edges: FloatArray) -> Flo
     return np.asarray((k + 1.0) / (n + 2.0))
 
 
-def fastest_start(share: FloatArray, rates: FloatArray, eta: float) -> float:
-    """Share accepted where evidence grows fastest: by the relative entropy for each row below."""
-    entropy = rel_entr(rates, eta) + rel_entr(1.0 - rates, 1.0 - eta)
-    return float(share[np.argmax(share * np.where(rates < eta, entropy, 0.0))])
+def usual_starts(
+    share: FloatArray, rates: FloatArray | None, eta: float
+) -> tuple[FloatArray, FloatArray]:
+    """Shares of the rows at which sequences begin, ascending, and their parts of delta.
+
+    `share` is accepted at each threshold. With rates of a reference the highest start is where
+    evidence grows fastest, by the relative entropy for each row below.
+    """
+    first = FIRST_SHARE
+    if rates is not None:
+        entropy = rel_entr(rates, eta) + rel_entr(1.0 - rates, 1.0 - eta)
+        first = float(share[np.argmax(share * np.where(rates < eta, entropy, 0.0))])
+    lower = [first * NEXT_SHARE**j for j in range(LOWER_STARTS, 0, -1)]
+    parts = np.append(np.full(LOWER_STARTS, LOWER_PART / LOWER_STARTS), 1.0 - LOWER_PART)
+    return np.array([*lower, first]), parts
 
 
 def bet_weights(rates: FloatArray | None, m: int, eta: float) -> FloatArray:
