@@ -375,7 +375,7 @@ def _check_least(least: float) -> float:
 
 def _is_sound(made: AnytimeCertificate) -> bool:
     """Whether the numbers of a state can be those of a certificate."""
-    m, k = len(made.thresholds), len(made.starts)
+    m, k = max(len(made.thresholds), 1), max(len(made.starts), 1)
     shapes = [made.gains.shape, made.weights.shape, made.largest.shape, made.levels.shape]
     seen = np.array([getattr(made, name) for name in SEEN])
     check_between(made.eta, "eta")
@@ -384,9 +384,7 @@ def _is_sound(made: AnytimeCertificate) -> bool:
     one_tau(made.tau)
     finite = (made.thresholds, made.gains, made.largest, made.weights, made.levels, seen)
     return bool(
-        m
-        and k
-        and shapes == [(m, len(RATES)), (m, len(RATES)), (m,), (k,)]
+        shapes == [(m, len(RATES)), (m, len(RATES)), (m,), (k,)]
         and seen.shape == (len(SEEN), m + 1)
         and all(np.all(np.isfinite(one)) for one in finite)
         and np.all(np.diff(made.thresholds) > 0)
@@ -396,8 +394,7 @@ def _is_sound(made: AnytimeCertificate) -> bool:
         and np.all(made.levels > 0)
         and made.levels.sum() <= made.delta * (1 + 1e-9)
         and np.all(made.largest >= made._evidence(made.gains) - 1e-6)
-        and np.all(seen >= 0)
-        and np.all(seen[1] <= seen[0])
+        and np.all((seen >= 0) & (seen[1] <= seen[0]))
         and type(made.cursor) is int
         and made.cursor >= 0
     )
