@@ -38,7 +38,8 @@ class ErrorLoss:
 
     def __call__(self, error: FloatArray) -> FloatArray:
         if self.above == self.below > 0:  # the same, in one pass less
-            size = self.above * np.abs(error)
+            size = np.abs(error, dtype=np.float64)
+            size *= self.above
         else:
             size = np.maximum(self.above * error, -self.below * error)
         return size if self.power == 1 else size**self.power

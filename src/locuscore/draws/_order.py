@@ -28,10 +28,12 @@ def order_statistics(points: FloatArray, place: IntArray) -> FloatArray:
     n, m = points.shape
     place = np.broadcast_to(place, (n, place.shape[-1]))
     is_small = points.size < FEWEST_NUMBERS
-    if is_small or m > MOST_POINTS or points.min() < 0 or _has_few_values(points[0]):
+    if is_small or m > MOST_POINTS or _has_few_values(points[0]):
         return _by_sorting(points, place)
     bits = (m - 1).bit_length()
     keys = _falling_codes(points, 32 - bits)
+    if keys is None:
+        return _by_sorting(points, place)
     keys <<= bits
     keys |= np.arange(m, dtype=np.uint32)
     keys.sort(axis=1)
@@ -84,11 +86,17 @@ def _by_sorting(points: FloatArray, place: IntArray) -> FloatArray:
 
 
 def _falling_codes(points: FloatArray, bits: int) -> Any:
-    """Whole numbers of so many bits that never rise where the points of a row rise."""
+    """Whole numbers of so many bits that never rise where the points of a row rise.
+
+    None where there are points below zero.
+    """
     with np.errstate(over="ignore"):  # enormous points have one code
         single = points.astype(np.float32)
     # The bits of floats from zero on, read as a whole number, are in the order of the floats.
-    whole = (single + np.float32(0.0)).view(np.int32)  # minus zero has other bits
+    single += np.float32(0.0)  # minus zero has other bits
+    whole = single.view(np.int32)
+    if whole.min() < 0:
+        return None
     codes = np.subtract(whole.max(axis=1, keepdims=True), whole, out=whole)
     codes >>= max(MANTISSA - (bits - OCTAVES.bit_length() + 1), 0)
     np.minimum(codes, 2**bits - 1, out=codes)

@@ -219,8 +219,9 @@ class Forest(BaseEstimator):
             fits = has_place and np.shape(errors) == self.table_.shape
             if not fits or not isinstance(loss, ErrorLoss):
                 raise ValueError("Forest expects errors in other leaves than it has.")
-            expected = S[:, column, None, None]
-            points.append(loss(errors.take(places, axis=0).reshape(shape) + expected))
+            found = errors.take(places, axis=0).reshape(shape)
+            found += S[:, column, None, None]
+            points.append(loss(found))
         shared = getattr(self, "shape_", None)
         if shared is not None:
             if not isinstance(shared, SharedShape) or len(shared.means) != len(self.table_):
