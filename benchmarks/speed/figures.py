@@ -6,10 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 RECORDS = Path(__file__).with_name("records")
 MEGABYTE = 2**20
@@ -111,6 +114,27 @@ def in_turns(
             if number:
                 found[name].append(median(times))
     return found
+
+
+_HALVES: list[Any] = []  # what the two processes below are given, by being copies of this one
+
+
+def _half(number: int) -> None:
+    function, halves = _HALVES
+    function(halves[number])
+
+
+@contextmanager
+def two_processes(function: Callable[[Any], object], halves: tuple[Any, Any]) -> Iterator[Any]:
+    """A call that has the halves worked on by two processes, which share nothing.
+
+    Two cores of a virtual machine may be one real one, and share its caches and memory anyway.
+    """
+    _HALVES[:] = [function, halves]
+    with ProcessPoolExecutor(2, get_context("fork")) as pool:
+        list(pool.map(_half, range(2)))  # warm up
+        yield lambda: list(pool.map(_half, range(2)))
+    _HALVES.clear()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sklearn.ensemble import RandomForestRegressor
 
 import locuscore
-from benchmarks.speed.figures import Figure, ratios, seconds
+from benchmarks.speed.figures import Figure, in_turns, ratios, seconds, two_processes
 from benchmarks.speed.subjects import diamonds
 from locuscore import Locus, Scorer
 from locuscore.spark import score_frame
@@ -54,6 +54,9 @@ def session() -> Iterator[Any]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executorEnv.PYTHONPATH", str(Path(locuscore.__file__).parents[1]))
         .config("spark.executorEnv.OMP_NUM_THREADS", "1")
+        # Else a task waits up to three seconds for the core beside its cached rows, though the
+        # other one has nothing to do.
+        .config("spark.locality.wait", "0s")
         .getOrCreate()
     )
     name = found.sparkContext.applicationId
@@ -89,6 +92,10 @@ def figures() -> Iterator[Figure]:
     own, new = scorer(), diamonds().new
     rows = np.tile(new, (-(-N_ROWS // len(new)), 1))[:N_ROWS]
     table = pa.table({f"x{j}": rows[:, j] for j in range(rows.shape[1])})
+    halves = table.slice(0, N_ROWS // 2), table.slice(N_ROWS // 2)
+    with two_processes(own, halves) as both:
+        calls = {"one": lambda: own(table), "two": both}
+        bare = in_turns(calls, ROUNDS, clock=WALL)
     with tempfile.TemporaryDirectory() as folder, session() as spark:
         path = str(Path(folder) / "rows.parquet")
         pq.write_table(table, path)
@@ -116,6 +123,8 @@ def figures() -> Iterator[Figure]:
     yield ratios(
         f"the same from one file, read as {given} partition", alone, files, "one process", least=1.6
     )
+    what = "rows a second in two processes that share nothing, without Spark"
+    yield ratios(what, bare["one"], bare["two"], "one process")
     yield ratios("first run", [first] * ROUNDS, later, "later runs", most=1.5)
     yield ratios("processor time of a run", used, used_alone, "one process", most=1.25)
     yield Figure("one process", tuple(1e6 * t / N_ROWS for t in alone), unit="us a row")

@@ -22,6 +22,7 @@ __all__ = ["score_frame"]
 
 Batches = Iterable[Any]
 SPLIT_FROM = 2**18  # bytes of a frame from which scoring takes longer than moving its rows
+ENOUGH_ROWS, ENOUGH_BYTES = 2**15, 2**25  # of a batch to score; more gain nothing
 # Parts of a plan that decide how many partitions there are; an adaptive plan has a shuffle in it.
 CHOSEN = ("Exchange", "Adaptive", "Coalesce", "ExistingRDD")
 
@@ -45,7 +46,7 @@ class Parcel:
 
 
 def score_frame(scorer: Scorer, df: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
-    """Score the rows of a Spark frame, lazily, one Arrow batch at a time.
+    """Score the rows of a Spark frame, lazily, some Arrow batches at a time.
 
     The scorer is pickled once and broadcast, so it is sent once to each executor, and each Python
     process there unpickles it once. Spark Connect has no broadcasts, so there it is sent with every
@@ -160,12 +161,25 @@ def _result_schema(scorer: Scorer, arrow: Any, features: list[str], keep: Sequen
     return pa.schema([*(arrow.field(name) for name in keep), *given])
 
 
+def _gathered(batches: Batches) -> Iterator[Any]:
+    """Join consecutive batches: Spark sends 10,000 rows at a time, and more are cheaper each."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        n_rows, n_bytes = (sum(getattr(b, of) for b in waiting) for of in ("num_rows", "nbytes"))
+        if n_rows >= ENOUGH_ROWS or n_bytes >= ENOUGH_BYTES:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
 def _scoring(
     opened: Callable[[], Scorer], taken: list[str], features: list[str], keep: list[str]
 ) -> Callable[[Batches], Iterator[Any]]:
     def score(batches: Batches) -> Iterator[Any]:
         scorer = opened()
-        for batch in batches:
+        for batch in _gathered(batches):
             named = batch.rename_columns(taken)
             scored = scorer(named.select(features))
             kept = named.select(keep)

@@ -199,3 +199,33 @@ def test_rows_of_other_signals_are_refused(width):
     engine = Forest(n_trees=2, random_state=0).fit(S, S[:, 0])
     with raises(ValueError, "2 signals", f"got {width}"):
         engine.predict_draws(np.zeros((4, width)))
+
+
+def test_without_rows_per_tree_a_forest_stays_within_its_bytes(monkeypatch):
+    """A smooth loss wants all rows; the more bytes there are, the more of them it gets."""
+    rng = np.random.default_rng(0)
+    S = rng.uniform(size=(2000, 2))
+    z = 2 + np.sin(9 * S[:, 0]) + np.cos(9 * S[:, 1])
+
+    def fitted(most):
+        monkeypatch.setattr(_forest, "MOST_BYTES", most + _forest.SIGNAL_BYTES * S.size)
+        monkeypatch.setattr(_forest, "LEAST_FOR_TREES", 1)
+        return Forest(30, random_state=0).fit(S, z)
+
+    free = fitted(2**40)
+    size = free._bytes(free.forest_)
+    assert free.forest_.max_samples == 2000
+    sizes, rows = [], []
+    for share in (0.9, 0.6, 0.3, 0.05):
+        capped = fitted(share * size)
+        sizes.append(capped._bytes(capped.forest_) / (share * size))
+        rows.append(capped.forest_.max_samples)
+        kept = sum(part.nbytes for part in (capped.table_, *capped.table_row_))
+        kept += sum(each.tree_.__getstate__()["nodes"].nbytes for each in capped.forest_)
+        kept += sum(each.tree_.value.nbytes for each in capped.forest_)
+        assert kept == pytest.approx(capped._bytes(capped.forest_), rel=0.01)
+    assert sorted(rows, reverse=True) == rows
+    assert max(sizes) < 1.1
+    # Given by the user, they are taken as they are.
+    monkeypatch.setattr(_forest, "MOST_BYTES", 1)
+    assert Forest(3, max_samples=1500, random_state=0).fit(S, z).forest_.max_samples == 1500

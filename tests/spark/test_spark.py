@@ -223,6 +223,33 @@ def test_a_process_opens_the_scorer_once(spark, tmp_path):
     assert len(set(opened)) == len(opened) < 8  # less often than there are tasks
 
 
+@pytest.mark.parametrize(
+    ("sizes", "enough_bytes", "joined"),
+    [
+        ([3, 4, 5, 1], 2**25, [7, 5, 1]),  # of at least five rows, but for the last
+        ([9, 1], 2**25, [9, 1]),
+        ([1, 0, 2], 2**25, [3]),
+        ([2, 2, 2], 1, [2, 2, 2]),
+        ([], 2**25, []),
+    ],
+)
+def test_batches_are_joined_until_they_are_enough(sizes, enough_bytes, joined, monkeypatch):
+    import pyarrow as pa
+
+    from locuscore import spark
+
+    monkeypatch.setattr(spark, "ENOUGH_ROWS", 5)
+    monkeypatch.setattr(spark, "ENOUGH_BYTES", enough_bytes)
+    values = np.split(np.arange(float(sum(sizes))), np.cumsum(sizes)[:-1]) if sizes else []
+    batches = [
+        pa.record_batch({"x": part, "t": pa.array([str(x) for x in part], pa.string())})
+        for part in values
+    ]
+    found = list(spark._gathered(iter(batches)))
+    assert [batch.num_rows for batch in found] == joined
+    assert [x for batch in found for x in batch["x"].to_pylist()] == list(range(sum(sizes)))
+
+
 def test_a_file_is_spread_over_all_cores(spark, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq

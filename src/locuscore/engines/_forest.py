@@ -28,7 +28,11 @@ from locuscore.engines._forest_leaves import (
 from locuscore.engines._row_unit import RowUnit
 from locuscore.engines._shared_shape import SharedShape, out_of_bag, share_of_few_rows
 
-MOST_ROWS_PER_TREE = 100_000  # bounds memory on large samples
+MOST_ROWS_PER_TREE = 100_000  # bounds the time of the comparison on large samples
+# What a fitted `Locus` should take, unless rows per tree are given: its rows, then all trees.
+MOST_BYTES, LEAST_FOR_TREES = 150 * 2**20, 60 * 2**20
+SIGNAL_BYTES = 50  # kept of each signal of a row of D1, and of the row beside it in D2
+NODE_BYTES = 64 + 2 * 8 + 4  # of scikit-learn, its means of two targets, and its row of the table
 ROWS_PER_TREE = (0.8, 0.9, 1.0)  # powers of n to choose from
 N_FIRST_TREES = 25  # of each choice, to compare them by
 FEWEST_LAZY = 64  # rows; fewer have their laws at once
@@ -78,8 +82,9 @@ class Forest(BaseEstimator):
         Order statistics kept per leaf.
     max_samples
         Rows that each tree is grown on, a whole number. None for the best of ``n ** 0.8``,
-        ``n ** 0.9`` and n by out-of-bag error, at most 100,000. Fewer rows make larger leaves,
-        which suit noisy losses; more rows follow a loss that changes quickly from row to row.
+        ``n ** 0.9`` and n by out-of-bag error, at most 100,000, and no more than keep a fitted
+        `Locus` within about 150 MB. Fewer rows make larger leaves, which suit noisy losses; more
+        rows follow a loss that changes quickly from row to row.
     n_draws
         Number of draws, for `gamma`; it must divide `n_trees`. None for the divisor nearest to 10.
         It has no effect without gamma.
@@ -250,28 +255,39 @@ class Forest(BaseEstimator):
             choices = sorted({min(n_rows, MOST_ROWS_PER_TREE) for n_rows in powers})
         else:
             choices = [min(check_count(self.max_samples, "max_samples"), n)]
-        forests = [
-            RandomForestRegressor(
-                self.n_trees,
-                min_samples_leaf=self.min_samples_leaf,
-                max_features=self.max_features,
-                max_samples=n_rows,
-                n_jobs=self.n_jobs,
-                random_state=seed,  # the same for all, so that they differ by their rows alone
-            )
-            for n_rows in choices
-        ]
-        if len(forests) == 1:
+        # The same seed for all, so that they differ by their rows alone.
+        forests = [self._bare(n_rows, seed) for n_rows in choices]
+        if self.max_samples is not None or choices == [n]:
             return forests[0].fit(S, targets)
         rows, n_first = as_float32(S), min(N_FIRST_TREES, self.n_trees)
         for forest in forests:
             # A warm start keeps these trees when the best forest grows the rest of its own.
             forest.set_params(n_estimators=n_first, warm_start=True).fit(S, targets)
         errors = [_out_of_bag_error(forest, rows, ranks, self.n_trees) for forest in forests]
-        best = forests[int(np.argmin(np.round(errors, 12)))]  # the cheapest of equals
+        number = int(np.argmin(np.round(errors, 12)))  # the cheapest of equals
+        best, sizes = forests[number], [self._bytes(forest) for forest in forests]
+        most = max(MOST_BYTES - SIGNAL_BYTES * S.size, LEAST_FOR_TREES)
+        if sizes[number] > most:
+            return self._bare(_rows_within(most, sizes, choices), seed).fit(S, targets)
         if self.n_trees > n_first:
             best.set_params(n_estimators=self.n_trees).fit(S, targets)
         return best.set_params(warm_start=False)
+
+    def _bare(self, n_rows: int, seed: int) -> RandomForestRegressor:
+        """A forest to be grown, with so many rows per tree."""
+        return RandomForestRegressor(
+            self.n_trees,
+            min_samples_leaf=self.min_samples_leaf,
+            max_features=self.max_features,
+            max_samples=n_rows,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+        )
+
+    def _bytes(self, first: RandomForestRegressor) -> float:
+        """What all trees and their points will take, judged by the first of them."""
+        nodes = np.mean([tree.tree_.node_count for tree in first.estimators_])
+        return float(self.n_trees * nodes * (NODE_BYTES + 8 * self.n_points / 2))
 
     def _leaves(self, S: FloatArray) -> IntArray:
         """Return the leaf each row reaches in each tree, shape (n, trees)."""
@@ -283,6 +299,13 @@ def _with_variance_of(ranks: FloatArray, z: FloatArray) -> FloatArray:
     unit = float(np.max(np.abs(z))) or 1.0  # squares of very large losses would overflow
     spread = float(np.std(z / unit))
     return z / unit * (np.std(ranks) / spread) if spread else np.zeros_like(z)
+
+
+def _rows_within(most: float, sizes: list[float], choices: list[int]) -> int:
+    """Rows per tree whose forest takes so many bytes, given what that of each choice takes."""
+    if most < sizes[0]:
+        return max(1, int(choices[0] * most / sizes[0]))
+    return int(np.exp(np.interp(np.log(most), np.log(sizes), np.log(choices))))
 
 
 def _out_of_bag_error(
