@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         TunedExceedance,
         WeightedCertificate,
     )
+    from locuscore._rules.certificate_plan import CertificatePlan, plan_certificate
     from locuscore._rules.certify import (
         certify_threshold,
         certify_threshold_holm,
@@ -80,6 +81,7 @@ _HOMES = {
     "BatchSelection": "_rules.batch",
     "CascadeCertificate": "_rules.certificate",
     "CascadeRule": "_rules.cascade_rule",
+    "CertificatePlan": "_rules.certificate_plan",
     "ClusterCertificate": "_rules.certificate",
     "Column": "_row_columns",
     "ExceedanceCertificate": "_rules.certificate",
@@ -130,6 +132,7 @@ _HOMES = {
     "norm": "_inputs.losses",
     "operating_curve": "_rules.curve",
     "pinball": "_inputs.losses",
+    "plan_certificate": "_rules.certificate_plan",
     "plan_labels": "_rules.labels",
     "prediction_column": "_inputs.predictor",
     "read_manifest": "_archive.container",
@@ -156,6 +159,7 @@ __all__ = [
     "BatchSelection",
     "CascadeCertificate",
     "CascadeRule",
+    "CertificatePlan",
     "ClusterCertificate",
     "Column",
     "ExceedanceCertificate",
@@ -206,6 +210,7 @@ __all__ = [
     "norm",
     "operating_curve",
     "pinball",
+    "plan_certificate",
     "plan_labels",
     "prediction_column",
     "read_manifest",

@@ -100,8 +100,10 @@ def rows_for_certificate(
 
     At a threshold chosen beforehand, of N rows ``A ~ binomial(N, acceptance)`` are accepted and
     ``K ~ binomial(A, bad_rate)`` of them are bad; the certificate is given when ``P(binomial(A,
-    eta) <= K) <= delta``. Its probability is computed exactly, over both counts. If several
-    thresholds will be tested, plan for the largest you want to reach, and expect to need more rows.
+    eta) <= K) <= delta``. Its probability is computed exactly, over both counts.
+
+    This is about one threshold. `certify_threshold` and `Locus.certify` test many in sequence and
+    need more rows to reach a given one; `plan_certificate` simulates them from a pilot.
 
     Parameters
     ----------

@@ -61,12 +61,21 @@ class Samples:
     n_rows: int
 
     @classmethod
-    def of(cls, pilot: Pilot, n_rows: int, side: Literal["left", "right"], seed: int) -> Self:
+    def of(
+        cls,
+        pilot: Pilot,
+        n_rows: int,
+        side: Literal["left", "right"],
+        seed: int,
+        *,
+        cautious: bool = True,
+    ) -> Self:
         """Draw samples; thresholds are the pilot's, with `side` as in `CandidateThresholds`."""
-        # A bad row before all others: a pilot without one among its lowest scores does not know
-        # that there is none, and the lowest starts would look too good.
-        score = np.append(pilot.score[:1], pilot.score)
-        is_bad = np.append(True, pilot.bad).astype(np.int64)
+        score, is_bad = pilot.score, pilot.bad.astype(np.int64)
+        if cautious:
+            # A bad row before all others: a pilot without one among its lowest scores does not know
+            # that there is none, and the lowest starts would look too good.
+            score, is_bad = np.append(score[:1], score), np.append(1, is_bad)
         m, rng = len(score), np.random.default_rng(seed)
         weights = rng.multinomial(m, np.full(m, 1.0 / m), size=N_SAMPLES) / m
         rows = rng.multinomial(n_rows, weights)
