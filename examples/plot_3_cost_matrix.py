@@ -50,5 +50,4 @@ for value in (0, 10, 500):
 doubt = 1 - classifier.predict_proba(X_new).max(axis=1)
 scores = {"Locus, exceedance at 10 dollars": level, "doubt of the classifier": doubt}
 ax = plots.exceedance_curves(scores, costs, tau=10, unit="dollars")
-ax.set_title("Missed faults among the answers we act on")
 plt.show()

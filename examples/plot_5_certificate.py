@@ -59,5 +59,4 @@ curve = operating_curve(locus.scores(X_new, rule.score), errors, tau=500)
 ax = plots.operating_by_threshold(
     curve, rule.threshold, score="probability of an error above tau", eta=0.05, unit="dollars"
 )
-ax.set_title("The certified threshold on new rows")
 plt.show()

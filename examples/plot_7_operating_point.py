@@ -30,7 +30,6 @@ losses = locus.losses(X_val, y_val)
 
 bound = locus.loss_bound(X_val, alpha=0.1)
 ax = plots.operating_by_tau(losses, bound, alpha=0.1, tau=1.0)
-ax.set_title("The rule: bound at most tau")
 
 # %%
 # Which threshold, for one tolerance?
@@ -42,5 +41,4 @@ ax.set_title("The rule: bound at most tau")
 curve = operating_curve(locus.exceedance(X_val, tau=1.0), losses, tau=1.0, delta=0.1)
 chosen = curve.threshold[curve.high <= 0.08].max()
 ax = plots.operating_by_threshold(curve, chosen, score="exceedance at tau", eta=0.08)
-ax.set_title("The rule: exceedance at most a threshold")
 plt.show()

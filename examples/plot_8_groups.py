@@ -64,7 +64,6 @@ for name in names:
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 plots.coverage_by_group(z_new, locus.loss_bound(X_new, 0.1), cut_new, alpha=0.1, ax=left)
-left.set_title("Coverage of the bound")
 places = np.arange(len(names))
 for offset, (key, values) in zip((-0.2, 0.2), shares.items(), strict=True):
     style = {"one rule": ("#E69F00", "//"), "a rule per group": ("#0072B2", "")}[key]
