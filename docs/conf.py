@@ -196,6 +196,8 @@ CONTENTS: dict[str, list[str] | dict[str, list[str]]] = {
         "/benchmarks/llm/RESULTS",
         "/benchmarks/watch/RESULTS",
         "/benchmarks/watch/POWER",
+        "/benchmarks/certificates/RESULTS",
+        "/benchmarks/labels/RESULTS",
         "/benchmarks/choices/RESULTS",
         "/benchmarks/costs/RESULTS",
         "/benchmarks/speed/RESULTS",
