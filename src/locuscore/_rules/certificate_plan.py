@@ -26,6 +26,13 @@ class CertificatePlan:
     `acceptance` is the mean share of rows accepted, `low` and `high` hold between them 8 of 10
     simulated certificates, and `nothing` is the share of those that accept nothing. What the pilot
     does not know is in the spread: it is drawn anew for each of them. It is an estimate.
+
+    Examples
+    --------
+    >>> from locuscore import CertificatePlan
+    >>> plan = CertificatePlan(800, 0.5, 0.4, 0.6, 0.01, n_pilot=500, eta=0.1, delta=0.1)
+    >>> print(str(plan)[:66])
+    With 800 labelled rows a certificate of P(loss > tau | accepted) <
     """
 
     rows: int
