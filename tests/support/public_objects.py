@@ -10,7 +10,7 @@ from browser_for_tests import HOSTILE
 from locuscore import calibration, draws, engines, metrics
 from locuscore.calibration import ByGroup, CrossFit
 from locuscore.engines import Forest
-from locuscore.report import Batch, report
+from locuscore.report import Batch, Costs, Provenance, compare, report
 from locuscore.testing import GENERATORS
 
 LONG = " ".join([HOSTILE] * 200)
@@ -55,6 +55,9 @@ def rules():
         lc.select_batch(score, score, losses, 0.5, 0.1),
         lc.select_total_loss(score, score, losses, 0.1, largest_loss=1),
         lc.exceedance_interval(losses, score < 0.5, 0.5),
+        lc.anytime_certificate(score, **goal),
+        lc.plan_certificate(score[:300], losses[:300], **goal, rows=100),
+        lc.plan_labels(score, 60, **goal, reference=score, reference_losses=losses),
     ]
 
 
@@ -79,6 +82,7 @@ def core_objects():
     scorer = small_scorer(g, X, y, signals="all", unit='<i onclick="x()">')
     locus, few = scorer.locus, Forest(n_trees=2, min_samples_leaf=20)
     town = np.where(X[:, 0] < 0.5, HOSTILE, "b")
+    made = report(scorer, *rows(300, seed=1), title=LONG)
     block = next(iter(locus.blocks(X)))
     ones = np.ones((500, 7))
     candidates = {HOSTILE: few, "other": Forest(n_trees=3), "broken": Broken()}
@@ -92,7 +96,10 @@ def core_objects():
         lc.Locus(None, engine="scale", signals="x").fit_losses(X, np.abs(y)),
         scorer,
         lc.Scorer(locus),
-        report(scorer, *rows(300, seed=1), title=LONG),
+        made,
+        compare(made, made),
+        Costs(review=300, bad=12_000, unit="dollars"),
+        Provenance(data=LONG, data_digest="0" * 64, archive=LONG, approved=LONG),
         Batch(X, y),
         locus.adapt(alpha=[0.1, 0.2]),
         *certificates(),

@@ -13,14 +13,15 @@ from locuscore._rules.planned_starts import TRIAL_SEED, Pilot, Samples, planned_
 from locuscore._rules.thresholds import distinct_reference
 from locuscore._shared.accepted import sorted_finite
 from locuscore._shared.checks import check_between, check_count
+from locuscore._shared.shown import Shown
 
 MOST_ROWS = 1_000_000
 FINENESS = 1.05  # numbers of rows are found up to this factor
 SPREAD = (0.1, 0.9)  # 8 of 10 simulated certificates
 
 
-@dataclass(frozen=True)
-class CertificatePlan:
+@dataclass(frozen=True, repr=False)
+class CertificatePlan(Shown):
     """What a certificate on so many labelled rows accepts, in simulation.
 
     `acceptance` is the mean share of rows accepted, `low` and `high` hold between them 8 of 10

@@ -30,6 +30,7 @@ from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.accepted import distinct_counts, is_accepted, sorted_finite
 from locuscore._shared.checks import check_between, check_count, check_losses, check_scores, one_tau
 from locuscore._shared.seeds import spawn_seeds
+from locuscore._shared.shown import Shown
 
 THRESHOLDS = 150  # of the reference, of which ceiling and start are two
 CEILINGS = 15  # that are tried
@@ -37,8 +38,8 @@ SIMULATIONS = 200
 LARGEST_RATE = 1.5  # of eta, among reference rows below a ceiling that is tried
 
 
-@dataclass(frozen=True, eq=False)
-class LabelPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelPlan(Shown):
     """Which rows of a pool to label, and the certificate that their losses then give.
 
     `rows` are positions in the pool, in random order. All have a score of at most `ceiling`, the

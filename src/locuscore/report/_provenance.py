@@ -8,13 +8,14 @@ from typing import Any
 
 from locuscore import Scorer, __version__, inspect_archive
 from locuscore._shared.readable import day_text
+from locuscore._shared.shown import Shown
 
 CHECKED, UNCHECKED, UNSIGNED = "checked with its key", "present, not checked", "none"
 PIECE = 1 << 20
 
 
-@dataclass(frozen=True)
-class Provenance:
+@dataclass(frozen=True, repr=False)
+class Provenance(Shown):
     """Names and digests of the files that a report is about, and who approved it.
 
     Examples
