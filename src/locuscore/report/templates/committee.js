@@ -17,7 +17,7 @@ function claimBadge(c) {
 function meter(c) {
   if (!isNumber(c.observed) || !(c.promised > 0) || c.promised >= 1) return null;
   const top = 1.25 * Math.max(c.observed, c.promised);
-  const box = make("div", { class: `meter ${c.observed > c.promised ? "over" : ""}`,
+  const box = make("div", { class: `meter ${c.verdict === CONTRADICTED ? "broken" : c.observed > c.promised ? "over" : ""}`,
     "aria-hidden": "true" }, make("span", { class: "fill" }), make("span", { class: "limit" }));
   box.style.setProperty("--seen", `${(100 * c.observed) / top}%`);
   box.style.setProperty("--limit", `${(100 * c.promised) / top}%`);
