@@ -115,10 +115,10 @@ def plan_audits(
                 f"more than {per_week // 2:,} audits a week would be needed. Allow more weeks, or "
                 "plan for a larger change; for coverage and joint shares, more calibration rows."
             )
-        rng = np.random.default_rng(seed)  # the same luck for each number
+        rates = healthy * share, broken * share
         found = [
-            _notices(claim, alarm_delta, rng, per_week, lasts, (healthy * share, broken * share))
-            for _ in range(simulations)
+            _notices(claim, alarm_delta, (seed, i), per_week, lasts, rates)
+            for i in range(simulations)
         ]
         return sum(found) / simulations
 
@@ -152,16 +152,21 @@ def _claim(given: Claim | float) -> Claim:
 def _notices(
     claim: Claim,
     delta: float,
-    rng: np.random.Generator,
+    seed: tuple[int, int],
     per_week: int,
     lasts: tuple[int, int],
     rates: tuple[float, float],
 ) -> bool:
     """Whether the alarm rings after the change, and not before, in one simulated stream."""
     n_after, n_before = (per_week * weeks for weeks in lasts)
-    chances = np.repeat(rates, [n_before, n_after])
+    # Of each part the first draws are the same for every number of audits, so that numbers are
+    # compared with the same luck.
+    parts = [
+        np.random.default_rng([*seed, k]).uniform(size=n) < rate
+        for k, (n, rate) in enumerate(zip((n_before, n_after), rates, strict=True))
+    ]
     alarm = alarm_of(claim, delta)
-    alarm.update((rng.uniform(size=len(chances)) < chances).astype(np.float64))
+    alarm.update(np.concatenate(parts).astype(np.float64))
     return alarm.alarmed_at is not None and alarm.alarmed_at > n_before
 
 
