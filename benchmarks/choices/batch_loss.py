@@ -18,7 +18,7 @@ from locuscore._rules import batch_loss
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 N, LEVEL, DELTA = 400, 0.1, 0.1
-REPEATS, RIVAL_REPEATS = 1_000, 10
+REPEATS, RIVAL_REPEATS = 1_000, 16
 SLACKS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -63,7 +63,8 @@ def rival(gamma: float, prune: str | None) -> Select:
     from SCoRE import SCoRE_SDR  # noqa: PLC0415 - optional
 
     def select(new: np.ndarray, cal: np.ndarray, losses: np.ndarray) -> np.ndarray:
-        chosen = SCoRE_SDR((losses, cal), new, LEVEL, gamma * LEVEL, prune=prune, random_state=0)
+        seed = int(1e6 * losses.sum())  # another one for each sample: pruning is random
+        chosen = SCoRE_SDR((losses, cal), new, LEVEL, gamma * LEVEL, prune=prune, random_state=seed)
         return np.isin(np.arange(len(new)), chosen)
 
     return select
@@ -102,10 +103,9 @@ def methods() -> dict[str, tuple[Select, int]]:
     found: dict[str, tuple[Select, int]] = {"`select_mean_loss`": (ours, RIVAL_REPEATS)}
     found["`certify_mean_loss`"] = (certified, RIVAL_REPEATS)
     if find_spec("SCoRE") is not None:
-        for gamma in (1.0, 0.95, 0.9):
+        for gamma in (1.0, 0.95):
             found[f"score-select, gamma = {gamma:g} alpha"] = (rival(gamma, None), RIVAL_REPEATS)
-        for prune in ("homo", "hete"):
-            found[f"score-select, prune {prune!r}"] = (rival(1.0, prune), RIVAL_REPEATS)
+        found["score-select, prune 'homo'"] = (rival(1.0, "homo"), RIVAL_REPEATS)
     return found
 
 

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
         certify_threshold_paper,
     )
     from locuscore._rules.certify_clusters import certify_clusters
+    from locuscore._rules.claims import (
+        ExceedanceClaim,
+        MeanLossClaim,
+        certify_claims,
+        combined_delta,
+    )
     from locuscore._rules.curve import OperatingCurve, operating_curve
     from locuscore._rules.group_rule import GroupRule
     from locuscore._rules.groups import certify_groups
@@ -85,6 +91,7 @@ _HOMES = {
     "ClusterCertificate": "_rules.certificate",
     "Column": "_row_columns",
     "ExceedanceCertificate": "_rules.certificate",
+    "ExceedanceClaim": "_rules.claims",
     "ExceedanceInterval": "_rules.route",
     "FlagRule": "_rules.rule",
     "Given": "_row_scores",
@@ -98,6 +105,7 @@ _HOMES = {
     "LocusWarning": "_shared.checks",
     "LossSelection": "_rules.batch_loss",
     "MeanLossCertificate": "_rules.certificate",
+    "MeanLossClaim": "_rules.claims",
     "OperatingCurve": "_rules.curve",
     "Reuse": "_inputs.used_rows",
     "Routing": "_rules.route",
@@ -111,6 +119,7 @@ _HOMES = {
     "WeightedCertificate": "_rules.certificate",
     "anytime_certificate": "_rules.anytime",
     "certify_cascade": "_rules.cascade",
+    "certify_claims": "_rules.claims",
     "certify_clusters": "_rules.certify_clusters",
     "certify_groups": "_rules.groups",
     "certify_mean_loss": "_rules.mean_loss",
@@ -119,6 +128,7 @@ _HOMES = {
     "certify_threshold_paper": "_rules.certify",
     "certify_weighted": "_rules.weighted",
     "collected_unseen": "_inputs.unseen",
+    "combined_delta": "_rules.claims",
     "conformal_rank": "_laws.calibration",
     "cost": "_inputs.losses",
     "cost_per_unit": "_inputs.losses",
@@ -163,6 +173,7 @@ __all__ = [
     "ClusterCertificate",
     "Column",
     "ExceedanceCertificate",
+    "ExceedanceClaim",
     "ExceedanceInterval",
     "FlagRule",
     "Given",
@@ -176,6 +187,7 @@ __all__ = [
     "LocusWarning",
     "LossSelection",
     "MeanLossCertificate",
+    "MeanLossClaim",
     "OperatingCurve",
     "Reuse",
     "Routing",
@@ -189,6 +201,7 @@ __all__ = [
     "WeightedCertificate",
     "anytime_certificate",
     "certify_cascade",
+    "certify_claims",
     "certify_clusters",
     "certify_groups",
     "certify_mean_loss",
@@ -197,6 +210,7 @@ __all__ = [
     "certify_threshold_paper",
     "certify_weighted",
     "collected_unseen",
+    "combined_delta",
     "conformal_rank",
     "cost",
     "cost_per_unit",

@@ -1,9 +1,12 @@
+import math
+
 import numpy as np
 import pytest
 
 from helpers import assert_close
 from locuscore import operating_curve
-from locuscore._rules.curve import _nodes
+from locuscore._rules import curve as curve_module
+from locuscore._rules.curve_band import mass_range, upper_band
 from locuscore.metrics import exceedance_curve
 
 
@@ -52,12 +55,55 @@ def test_smaller_delta_is_wider(rng):
     assert (wide.acceptance_high >= narrow.acceptance_high).all()
 
 
-def test_nodes_are_ascending_and_end_beyond_the_last_row():
-    for n in (*range(1, 200), 10_000, 1_000_000):
-        nodes = _nodes(n)
-        assert nodes[-1] == n + 1
-        assert (np.diff(nodes) > 0).all()
-        assert nodes[0] >= min(8, n + 1)
+def slow_upper(bad, good, masses, n, delta):
+    """The smallest share on a fine grid at which the average is 1 / delta for every mass tried."""
+    largest = 1.5 * math.sqrt(n)
+    sizes = [0.7]
+    while sizes[-1] < largest:
+        sizes.append(2 * sizes[-1])
+    for r in np.arange(bad / (bad + good), 1.0, 2e-4):
+        averages = []
+        for f in np.geomspace(*masses, 30):
+            ratios = []
+            for x in (size / n for size in sizes):
+                y = x / f
+                ratio = ((r - y) / r) ** bad * ((1 - r + y) / (1 - r)) ** good if y < r else 0.0
+                ratios.append(ratio)
+            averages.append(sum(ratios) / len(ratios))
+        if min(averages) >= 1 / delta:
+            return r
+    return 1.0
+
+
+@pytest.mark.parametrize(("bad", "good", "n"), [(3, 20, 60), (5, 80, 100), (0, 30, 40)])
+def test_the_band_is_that_of_the_definition(bad, good, n):
+    rows = np.array([bad + good])
+    mass = mass_range(rows, n, 0.01)
+    fast = upper_band(np.array([float(bad)]), np.array([float(good)]), mass, n, 0.09)[0]
+    slow = slow_upper(bad, good, [float(end[0]) for end in mass], n, 0.09)
+    # The fast one is on the safe side of masses between those that it looks at.
+    assert slow - 5e-4 <= fast <= slow + 0.02
+
+
+def test_an_upper_band_alone_is_narrower(rng):
+    score = rng.uniform(size=400)
+    bad = rng.uniform(size=400) < 0.3 * score
+    both, one = operating_curve(score, bad, 0.5), operating_curve(score, bad, 0.5, lower=False)
+    assert (one.high <= both.high).all()
+    assert one.high.mean() < both.high.mean()
+    assert not one.low.any()
+
+
+def test_many_thresholds_share_cells_on_the_safe_side(rng, monkeypatch):
+    score = rng.uniform(size=800)
+    bad = rng.uniform(size=800) < 0.3 * score
+    each = operating_curve(score, bad, 0.5)
+    monkeypatch.setattr(curve_module, "MOST_CELLS", 100)
+    shared = operating_curve(score, bad, 0.5)
+    assert (shared.high >= each.high - 0.02).all()
+    assert (shared.low <= each.low + 0.02).all()
+    assert (shared.acceptance_high >= each.acceptance_high).all()
+    assert np.mean(shared.high - each.high) < 0.02
 
 
 def test_extremes_of_tau(rng):

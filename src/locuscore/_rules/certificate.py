@@ -89,6 +89,7 @@ class ExceedanceCertificate(Certificate):
     rows_also_in_fit: int | None = None
     calibration: str | None = None
     rows_digest: str | None = None
+    together: str | None = None  # names the call of certify_claims that shared the delta
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,8 +123,7 @@ class GroupCertificate(Certificate):
 class MeanLossCertificate(Certificate):
     """``E[Z | accepted] <= eta`` for losses in [low, high], which fails with probability delta.
 
-    What the certified threshold accepts; or what was seen at the first threshold, and the rows that
-    would have been needed.
+    What the certified threshold accepts; or what the first one did, and the rows needed.
 
     Examples
     --------
@@ -153,15 +153,15 @@ class MeanLossCertificate(Certificate):
     start_p_value: float | None = None
     rows_needed_at_this_mean: int | None = None
     rows_digest: str | None = None
+    together: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ClusterCertificate(Certificate):
     """``P(Z > tau | accepted) <= eta`` for a random row of a random cluster, each counting once.
 
-    It fails with probability at most delta, over the draw of the certifying clusters. Then come
-    what the certified threshold accepts, its shares with each cluster counting once; or the p-value
-    at the first threshold, and the clusters that would have been needed at least.
+    It fails with probability at most delta, over the draw of the certifying clusters. Shares count
+    each cluster once. Without a threshold, the p-value at the first and the clusters needed.
 
     Examples
     --------
@@ -198,9 +198,8 @@ class ClusterCertificate(Certificate):
 class WeightedCertificate(Certificate):
     """``P(Z > tau | accepted) <= eta`` among new rows of another mix, which fails with delta.
 
-    `effective_rows` is the number of rows of equal weight that the certifying rows are worth.
-    `acceptance` and `exceedance` are weighted, so they are estimates for new rows. Then what the
-    certified threshold accepts; or what was seen at the first threshold.
+    `effective_rows` is the number of rows of equal weight that the certifying rows are worth;
+    `acceptance` and `exceedance` are weighted. The rest is as in `MeanLossCertificate`.
 
     Examples
     --------

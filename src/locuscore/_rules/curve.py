@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainccinv, betaincinv
 
 from locuscore._protocols import FloatArray, IntArray
+from locuscore._rules.curve_band import MASS_SHARE, mass_range, upper_band
 from locuscore._rules.threshold_counts import checked_rows
 from locuscore._shared.accepted import count_up_to, distinct_counts, sorted_finite
 from locuscore._shared.cards import Card, Table
@@ -16,16 +16,10 @@ from locuscore._shared.checks import check_between
 from locuscore._shared.curve_picture import curve_picture
 from locuscore._shared.optional import require
 from locuscore._shared.readable import as_typed
-from locuscore._shared.seeds import spawn_seeds
 
-FIRST_NODE = 8  # fewer rows give no useful bound
-SPACING = 0.7  # distance of neighbouring nodes, in units of the square root of the rank
-MOST_NODES = 600
-ACCEPTANCE_SHARE = 0.2  # of delta: spent on the band of the acceptance
+MOST_CELLS = 1_500  # thresholds are taken together where there are more
 MOST_DRAWN = 200  # points of the picture
 SHARES_SHOWN = (0.25, 0.5, 0.75, 0.9, 1.0)  # acceptances in the table
-RATIO_SHARE = 0.1  # of the rest: spent on what lies between two nodes
-
 
 COLUMNS = (
     "threshold",
@@ -39,10 +33,12 @@ COLUMNS = (
 
 
 class _Cells(NamedTuple):
-    """The band is constant between neighbouring nodes: its values, and thresholds in each cell."""
+    """Bands that are constant within a cell, and how many thresholds are in each."""
 
     low: FloatArray
     high: FloatArray
+    acceptance_low: FloatArray
+    acceptance_high: FloatArray
     size: IntArray
 
 
@@ -87,12 +83,12 @@ class OperatingCurve:
     @property
     def acceptance_low(self) -> FloatArray:
         """Lower band of the acceptance."""
-        return np.maximum(self.acceptance - self._slack, 0.0)
+        return np.repeat(self._cells.acceptance_low, self._cells.size)
 
     @property
     def acceptance_high(self) -> FloatArray:
         """Upper band of the acceptance."""
-        return np.minimum(self.acceptance + self._slack, 1.0)
+        return np.repeat(self._cells.acceptance_high, self._cells.size)
 
     @cached_property
     def n_bad(self) -> IntArray:
@@ -113,10 +109,6 @@ class OperatingCurve:
     def high(self) -> FloatArray:
         """Upper band of the share of bad rows among the accepted."""
         return np.repeat(self._cells.high, self._cells.size)
-
-    @property
-    def _slack(self) -> float:
-        return float(np.sqrt(np.log(2 / (ACCEPTANCE_SHARE * self.delta)) / (2 * self.n_rows)))
 
     def to_frame(self) -> Any:
         """Return the table as a pandas frame, one row per threshold."""
@@ -172,96 +164,69 @@ def operating_curve(
     tau: float,
     delta: float = 0.05,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    *,
+    lower: bool = True,
 ) -> OperatingCurve:
     """Acceptance, and bad among the accepted, at all thresholds, with simultaneous bands.
 
-    Exact in finite samples for independent rows, any law and any ties. Order the n rows by score,
-    equal scores at random (`random_state`, used for nothing else), and let ``T_k`` be the k-th
-    place. Given ``T_k``, the k - 1 rows before it are independent draws of the law below ``T_k``,
-    so the number of bad ones is binomial(k - 1, R_k) with ``R_k = P(bad | below T_k)``, and
-    Clopper and Pearson bound ``R_k``. This is done at up to 600 ranks that depend on n
-    alone. Between two of them, a < b, let ``q = P(below T_a) / P(below T_b)``, which has law
-    Beta(a, b - a). Bad and good mass both grow with the threshold, so there ::
+    Exact in finite samples for independent rows, any law and any ties. Let g and h be the masses of
+    bad and good rows up to a threshold, and k and j the numbers of labelled ones. For any x, ``(1 -
+    x / g)^k (1 + x / h)^j`` is a martingale with mean 1 as the threshold falls; with ``r = g / (g +
+    h)`` it is a likelihood ratio of a share below r against r. An average over several x reaches
+    ``1 / delta`` anywhere with probability at most delta, so r is bounded wherever it would. The
+    proof is in docs/batch_and_planning.md. Infinite scores, of either sign, are never accepted;
+    they count as rows for the acceptance.
 
-        max(R_a q, 1 - (1 - R_b) / q) <= P(bad | accepted) <= min(R_b / q, 1 - (1 - R_a) q)
-
-    The error probabilities of all bounds, and of the acceptance band (Dvoretzky, Kiefer, Wolfowitz,
-    Massart), add up to delta. Below the eighth row nothing is known. Infinite scores, of either
-    sign, are never accepted; they count as rows for the acceptance.
+    Parameters
+    ----------
+    score, losses
+        Labelled rows that had no part in the score or in tau.
+    tau, delta
+        A loss above tau is bad; delta is the probability that any band misses anywhere.
+    random_state
+        Without effect: ties need no random order. It is still accepted.
+    lower
+        Whether there is a lower band of the exceedance. Without it `low` is 0, and the upper band
+        is narrower.
 
     Examples
     --------
     >>> import numpy as np
     >>> from locuscore import operating_curve
     >>> score = np.arange(1000) / 1000
-    >>> curve = operating_curve(score, score, tau=0.8)
-    >>> float(curve.threshold[curve.high <= 0.05].max()) > 0.7
+    >>> curve = operating_curve(score, score, tau=0.8, lower=False)
+    >>> float(curve.threshold[curve.high <= 0.05].max()) > 0.75
     True
     """
     s, is_bad = checked_rows(score, losses, tau)
     delta = check_between(delta, "delta")
     bad = np.sort(np.compress(is_bad, s))  # ten times as fast as indexing
     threshold, accepted = distinct_counts(sorted_finite(s))
-    rng = np.random.default_rng(spawn_seeds(random_state, 1)[0])
-    cells = _band(threshold, accepted, bad, (1 - ACCEPTANCE_SHARE) * delta, rng)
+    cells = _cells(accepted, count_up_to(bad, threshold), len(s), delta, lower)
     return OperatingCurve(threshold, accepted, len(s), float(tau), delta, bad, cells)
 
 
-def _nodes(n: int) -> IntArray:
-    """Ranks at which the exceedance is bounded; the last, n + 1, stands for all rows."""
-    # Steps of c * sqrt(k) in the rank k are even steps of c / 2 in its root.
-    step = max(SPACING / 2, np.sqrt(n) / MOST_NODES)
-    roots = np.arange(np.sqrt(FIRST_NODE), np.sqrt(n + 1), step)
-    inner = np.unique(np.round(roots**2).astype(np.int64))
-    return np.append(inner[inner <= n], n + 1)
+def _cells(accepted: IntArray, n_bad: IntArray, n: int, delta: float, lower: bool) -> _Cells:
+    """Bands in each cell: one threshold, or where there are very many, neighbouring ones.
 
-
-def _band(
-    threshold: FloatArray,
-    accepted: IntArray,
-    bad: FloatArray,
-    delta: float,
-    rng: np.random.Generator,
-) -> _Cells:
-    """Lower and upper band in each cell; cell 0 lies before the first node."""
-    nodes = _nodes(int(accepted[-1]) if len(accepted) else 0)
-    # Given the node's score, the rows before it are independent draws from below it: k is binomial.
-    n, k = nodes - 1, _bad_before(nodes, threshold, accepted, bad, rng)
-    # Two sides at each node; by the union bound all hold together.
-    level = (1 - RATIO_SHARE) * delta / (2 * len(nodes))
-    r_low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, level), 0.0)
-    r_high = np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 1), level), 1.0)
-    a, b = nodes[:-1], nodes[1:]
-    # A lower bound on the ratio of the masses below two neighbouring nodes, a Beta(a, b - a) draw.
-    q = betaincinv(a, b - a, RATIO_SHARE * delta / max(len(a), 1))
-    low = np.maximum(r_low[:-1] * q, 1 - (1 - r_low[1:]) / q)
-    high = np.minimum(r_high[1:] / q, 1 - (1 - r_high[:-1]) * q)
-    # A threshold with c rows lies in the cell where a <= c < b.
-    size = np.diff(np.searchsorted(accepted, nodes, side="left"), prepend=0)
-    return _Cells(
-        np.append(0.0, np.clip(low, 0.0, 1.0)), np.append(1.0, np.clip(high, 0.0, 1.0)), size
-    )
-
-
-def _bad_before(
-    nodes: IntArray,
-    threshold: FloatArray,
-    accepted: IntArray,
-    bad: FloatArray,
-    rng: np.random.Generator,
-) -> IntArray:
-    """Number of bad rows among the first ``node - 1``, ties in random order.
-
-    Where a node cuts a group of ties, the bad ones among those before it are a hypergeometric draw.
+    The upper band grows with the bad rows and falls with the good ones, so the last number of bad
+    rows in a cell and its first of good ones bound it everywhere in the cell.
     """
-    # Groups of ties that lie wholly before the node. A node at the start of a group, or beyond the
-    # last, cuts none.
-    group = np.searchsorted(accepted, nodes - 1, side="right")
-    value = np.append(threshold, np.inf)[group]
-    bad_below = np.searchsorted(bad, value, side="left")
-    bad_here = np.searchsorted(bad, value, side="right") - bad_below
-    rows = np.append(0, accepted)
-    good_here = rows[np.minimum(group + 1, len(accepted))] - rows[group] - bad_here
-    inside = nodes - 1 - rows[group]
-    draw = rng.hypergeometric(bad_here, np.maximum(good_here, 0), inside)
-    return np.asarray(bad_below + draw, dtype=np.int64)
+    edges = np.arange(len(accepted) + 1)
+    if len(accepted) > MOST_CELLS:
+        # Even steps in the root of the rank, where the bands change evenly.
+        roots = np.sqrt(accepted[-1]) * np.linspace(0.0, 1.0, MOST_CELLS + 1)
+        edges = np.unique(np.append(np.searchsorted(accepted, roots**2), len(accepted)))
+        edges = np.unique(np.append(0, edges))
+    first, last = edges[:-1], edges[1:] - 1
+    n_good = accepted - n_bad
+    lowest, highest = mass_range(accepted[first], n, MASS_SHARE * delta)
+    if len(accepted) > MOST_CELLS:
+        highest = mass_range(accepted[last], n, MASS_SHARE * delta)[1]
+    mass, each = (lowest, highest), (1 - MASS_SHARE) * delta / (2 if lower else 1)
+    bad, good = n_bad.astype(np.float64), n_good.astype(np.float64)
+    high = upper_band(bad[last], good[first], mass, n, each)
+    low = np.zeros(len(first))
+    if lower:
+        low = 1 - upper_band(good[last], bad[first], mass, n, each)
+    return _Cells(low, high, lowest, highest, np.diff(edges))

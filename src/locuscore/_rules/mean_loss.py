@@ -297,5 +297,13 @@ def _standardise(losses: ArrayLike, low: float, high: float) -> FloatArray:
     return np.clip((z - low) / (high - low), 0.0, 1.0)  # rounding must not leave the support
 
 
+def on_unit_scale(
+    losses: ArrayLike, eta: float, support: tuple[float, float]
+) -> tuple[FloatArray, float]:
+    """Losses and their allowed mean on the scale from 0 to 1."""
+    low, high = _support(support)
+    return _standardise(losses, low, high), _scaled(eta, low, high)
+
+
 def _scaled(eta: float, low: float, high: float) -> float:
     return (check_between(eta, "eta", low, high) - low) / (high - low)
