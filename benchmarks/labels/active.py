@@ -324,6 +324,7 @@ def limits(risk: Risk) -> tuple[float, float]:
 def page() -> None:
     """Write the section of the page."""
     found = records()
+    n_both = sum(line["planned_for"] == 0.5 for line in lines_kept())
     lines = [
         "## Which rows to label",
         "",
@@ -332,7 +333,8 @@ def page() -> None:
         "the risks; labels needed for the acceptance that `plan_labels` (below) has with "
         f"{', '.join(map(str, COMPARED))} labels, over these, median and quartiles; and the share "
         'of wrong certificates, with the p-value of "at most delta". Of the last four the better '
-        "of two plans counts, in hindsight.",
+        f"of two plans counts, in hindsight, where both were measured ({n_both} of "
+        f"{len(found)} risks).",
         "",
         f"| labelled | {' | '.join(map(str, BUDGETS))} | labels needed | wrong | p-value |",
         f"|{'---|' * (len(BUDGETS) + 4)}",
