@@ -6,7 +6,7 @@ import pytest
 from helpers import assert_binomial
 from locuscore import ExceedanceClaim, certify_claims
 
-REPEATS, DELTA, N = 400, 0.1, 150
+REPEATS, DELTA, N = 300, 0.1, 600
 REFERENCE = np.linspace(0.01, 1.0, 40)  # thresholds fixed beforehand
 # P(Z > 1) = 0.2 and P(Z > 2) = 0.1: every claim asks for a little less, at every score.
 BROKEN = [
@@ -29,7 +29,7 @@ def count_wrong(certify, claims, rng):
 
 
 def together(score, losses, claims):
-    groups = np.arange(len(score)) % 4
+    groups = np.arange(len(score)) % 8
     return certify_claims(score, losses, claims, DELTA, reference=REFERENCE, groups=groups)
 
 
@@ -38,7 +38,7 @@ def each_with_all_of_delta(score, losses, claims):
     return [together(score, losses, [claim])[0] for claim in claims]
 
 
-GROUPS = [ExceedanceClaim(1.0, 0.1999, group=i) for i in range(4)]
+GROUPS = [ExceedanceClaim(1.0, 0.1999, group=i) for i in range(8)]
 
 
 @pytest.mark.parametrize("claims", [BROKEN, [*BROKEN, EASY], GROUPS])
