@@ -102,7 +102,7 @@ def test_the_upper_band_alone_holds_everywhere(name, rng):
     assert_binomial(exceedance, REPEATS, 0.9 * DELTA, "greater")
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", ["rising", "falling", "flat"])
 def test_pointwise_bands_are_noticed(name, rng):
     _, exceedance = count_misses(LAWS[name], pointwise, 200, rng)
     with pytest.raises(AssertionError):

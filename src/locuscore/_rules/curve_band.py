@@ -79,7 +79,7 @@ def _log_ratios(
     y = _scales(n)[:, None] / f
     down = np.where(y < r, np.log1p(-np.minimum(y / r, 1 - 1e-15)), -np.inf)
     lost = np.where(bad > 0, np.maximum(bad, 1.0) * down, np.where(y <= r, 0.0, -np.inf))
-    return np.asarray(lost + good * np.log1p(y / np.maximum(1 - r, 1e-300)))
+    return np.asarray(lost + good * np.log1p(y / np.maximum(1 - r, 1e-30)))
 
 
 def _scales(n: int) -> FloatArray:
