@@ -84,3 +84,9 @@ def test_help_shows_the_names():
     code = "import locuscore; help(locuscore)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "class Locus(" in done.stdout
+
+
+def test_locus_imports_no_model_of_scikit_learn():
+    """They take as long as all of our own modules, and are imported when first used."""
+    code = "import sys; from locuscore import Locus; sys.exit('sklearn.ensemble' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,6 @@ from locuscore._rules.certificate_plan import CertificatePlan, plan_on
 from locuscore._rules.certify import claim_on
 from locuscore._rules.planned_starts import Pilot
 from locuscore._shared.checks import one_tau
-from locuscore.engines._left_out import left_out_tails
 
 # What a fit with a D2 keeps of its rows, besides those that tell a predictor or fresh rows.
 ROWS_OF_PARTS = (
@@ -61,6 +60,8 @@ class RowPlans(RowScores):
         """Scores of rows of D1 without their own losses, and these; None without rows of D1."""
         if not hasattr(self, "fit_losses_") or score.tau is None:
             return None
+        from locuscore.engines._left_out import left_out_tails  # noqa: PLC0415 - when first used
+
         rows = self.fit_signals_, self.fit_losses_, self.fit_errors_
         tails, z = left_out_tails(self.loss_model_, *rows, score.tau)
         return (tails, z) if len(z) else None
