@@ -115,6 +115,20 @@ def test_rules_say_what_they_share_and_keep_it(rng):
     assert_close(combined_delta([*rules, *more]), 0.2, rtol=1e-12)
 
 
+def test_only_the_very_same_call_counts_once(rng):
+    """Other scores, thresholds or groups test other things, so their deltas add up."""
+    score, losses = rows(300, rng)
+    given = {"score": score, "reference": score + 0.1, "groups": np.arange(300) % 2}
+    claims = [ExceedanceClaim(1.0, 0.2, group=0)]
+    first = certify_claims(losses=losses, claims=claims, delta=0.1, **given)
+    again = certify_claims(losses=losses, claims=claims, delta=0.1, **given)
+    assert combined_delta([*first, *again]) == 0.1
+    others = {"score": -score, "reference": score[:50], "groups": np.arange(300) % 3}
+    for name, value in others.items():
+        more = certify_claims(losses=losses, claims=claims, delta=0.1, **(given | {name: value}))
+        assert_close(combined_delta([*first, *more]), 0.2, rtol=1e-12)
+
+
 def test_nothing_certified_says_why(rng):
     score = rng.uniform(size=30)
     claims = [ExceedanceClaim(0.5, 0.1)]

@@ -178,8 +178,11 @@ def certify_claims(
     ]
     reached, levels = _passed(chains, delta)
     digest = digest_of_rows(z)
-    # The same claims on the same rows again are the same rules; any others are another call.
-    family = blake2b(repr((digest, asked, delta, of)).encode(), digest_size=8).hexdigest()
+    # The same call again gives the same rules. With other scores, thresholds or groups it tests
+    # something else, and its delta adds up.
+    parts = b"".join(part.tobytes() for part in (s, z, grid, *members))
+    given = repr((asked, delta, of)).encode() + parts
+    family = blake2b(given, digest_size=8).hexdigest()
     return tuple(
         _rule(chain, place, level, delta, of, family, len(asked), digest)
         for chain, place, level in zip(chains, reached, levels, strict=True)
