@@ -152,6 +152,24 @@ def encoder_of_numbers_as_objects():
     return make_pipeline(encoder, LinearRegression())
 
 
+def encoder_whose_order_is_masked():
+    """To sort a masked array leaves what is masked in its place."""
+    encoder = fitted(OneHotEncoder())
+    for place, levels in enumerate(encoder.categories_):
+        hidden = np.arange(len(levels)) > 0
+        mixed = np.append(levels[:1], levels[:0:-1])
+        encoder.categories_[place] = np.ma.MaskedArray(mixed, hidden)
+    return make_pipeline(encoder, LinearRegression())
+
+
+def boosted_with_masked_nodes():
+    model = boosted()
+    tree = model._predictors[0][0]
+    tree.nodes["feature_idx"] = 10**6
+    tree.nodes = np.ma.MaskedArray(tree.nodes, np.ones(len(tree.nodes), dtype=bool))
+    return model
+
+
 def encoder_that_drops_by_row():
     encoder = fitted(OneHotEncoder(drop=[9.0, 9.0, 9.0]))
     encoder._drop_idx_after_grouping = encoder._drop_idx_after_grouping[:, None]
@@ -273,6 +291,8 @@ MODELS = {
         encoded, _drop_idx_after_grouping=np.array([-5, -5, -5], dtype=object)
     ),
     "an encoder without order": encoder_without_order,
+    "an encoder whose order is masked": encoder_whose_order_is_masked,
+    "boosted trees with masked nodes": boosted_with_masked_nodes,
     "an encoder with another group": encoder_with_another_group,
     "an encoder of numbers as objects": encoder_of_numbers_as_objects,
     "an encoder that drops by row": encoder_that_drops_by_row,

@@ -1,5 +1,7 @@
 """Models of a skops file are built here as skops builds them, and without it."""
 
+import io
+import zipfile
 from functools import partial
 from types import SimpleNamespace
 
@@ -29,11 +31,11 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree._tree import Tree
 
-from archives_for_tests import rows
+from archives_for_tests import forged_schema, rows
 from helpers import raises
 from locuscore import ArchiveError
 from locuscore._archive.container import array_bytes, plain_members, read_array, view_array
-from locuscore._archive.skops_models import OBJECTS, skops_bytes
+from locuscore._archive.skops_models import OBJECTS, read_skops, skops_bytes
 from locuscore._archive.skops_objects import LOADERS, build
 from locuscore._archive.skops_schema import BUILDS, SkopsFile
 
@@ -158,6 +160,89 @@ def test_an_array_comes_back(array):
         assert again.flags.f_contiguous == array.flags.f_contiguous
         assert (again == array).all()
     assert read_array(data).flags.writeable
+
+
+@pytest.mark.parametrize("descr", ["|S0", "<U0"])
+def test_an_array_of_empty_texts_shows_no_memory(descr):
+    for _ in range(20):
+        _ = np.full(500, 0x41, dtype=np.uint8), np.full(500, 0x41, dtype=np.uint32)
+        found = read_array(with_header(descr, (500,)))
+        assert set(found.tolist()) == {type(found.tolist()[0])()}
+
+
+@pytest.mark.parametrize("descr", [("<f8", (0, 7)), ("<f8", (1,)), ("<f8", (2,))])
+def test_an_array_of_arrays_is_refused(descr):
+    size = np.dtype(descr).itemsize
+    with raises(ArchiveError, "arrays"):
+        read_array(with_header(descr, (3,)) + bytes(3 * size))
+
+
+def with_header(descr, shape):
+    file = io.BytesIO()
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue()
+
+
+def masked(data, mask):
+    kind = {"__class__": "MaskedArray", "__module__": "numpy.ma", "__loader__": "MaskedArrayNode"}
+    return kind | {"content": {"data": data, "mask": mask}}
+
+
+def test_of_texts_in_a_list_no_array_is_made():
+    """Each would take as much as the longest, and the file only as much as their sum."""
+    model = Ridge().fit(X, Y)
+    model.some_ = ["x" * 10_000, *[""] * 10_000]
+
+    def change(schema):
+        values = schema["content"]["content"]
+        values["some_"] = masked(values["some_"], values["copy_X"])
+
+    file = SkopsFile(forged_schema(skops_bytes(model), change), OBJECTS)
+    assert not file.foreign()
+    with raises(ArchiveError, "masked"):
+        file.check()
+
+
+def test_bytes_are_made_once():
+    model = Ridge().fit(X, Y)
+    model.some_ = [b"abc", 0, 0]
+
+    def change(schema):
+        values = schema["content"]["content"]["some_"]["content"]
+        values[1:] = [dict(values[0]), dict(values[0])]
+
+    some = read_skops(forged_schema(skops_bytes(model), change)).some_
+    assert some == [b"abc"] * 3
+    assert some[0] is some[1] is some[2]
+
+
+def test_the_masked_results_of_a_search_come_back():
+    search = GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=2).fit(X, Y)
+    again = read_skops(skops_bytes(search))
+    assert type(again.cv_results_["param_alpha"]) is np.ma.MaskedArray
+
+
+def renamed(data):
+    """Another name before the bytes than in the table of contents."""
+    return data.replace(b"schema.json", b"sChema.json", 1)
+
+
+def before_the_start(data):
+    """Offsets that count from the end of the file."""
+    end = data.rindex(b"PK\5\6")
+    start = int.from_bytes(data[end + 16 : end + 20], "little") + len(data)
+    return data[: end + 16] + start.to_bytes(4, "little") + data[end + 20 :]
+
+
+@pytest.mark.parametrize("change", [renamed, before_the_start])
+def test_members_are_where_both_headers_say(change):
+    data = skops_bytes(RandomForestRegressor(2, random_state=0).fit(X, Y))
+    assert plain_members(data)
+    changed = change(data)
+    assert changed != data
+    with pytest.raises((ValueError, zipfile.BadZipFile)):
+        plain_members(changed)
 
 
 def test_a_damaged_member_of_a_model_is_refused():

@@ -146,7 +146,7 @@ def view_array(data: bytes | memoryview) -> np.ndarray:
     """Return the array in the memory of the bytes; it cannot be changed."""
     shape, dtype, is_fortran, start = _header(data)
     if not math.prod(shape, start=dtype.itemsize):
-        return np.empty(shape, dtype)
+        return np.zeros(shape, dtype)  # numpy makes room for a text of no length
     found = np.frombuffer(data, dtype, offset=start)
     return found.reshape(shape, order="F" if is_fortran else "C")
 
@@ -188,6 +188,8 @@ def _header(data: bytes | memoryview) -> tuple[tuple[int, ...], np.dtype[Any], b
         shape, is_fortran, dtype = read(file)
     except ValueError:
         raise ArchiveError("an array in it has an unreadable header.") from None
+    if dtype.subdtype is not None:  # its lengths would be added to the shape that is checked
+        raise ArchiveError("an array in it holds arrays.")
     if dtype.hasobject:
         raise ArchiveError("an array in it holds Python objects, which only pickle could read.")
     # In Python's integers, which do not overflow.
@@ -230,6 +232,7 @@ def plain_members(data: bytes) -> dict[str, memoryview]:
     found, view = {}, memoryview(data)
     with plain_zip(io.BytesIO(data), len(data)) as archive:
         for entry in archive.infolist():
+            archive.open(entry).close()  # compares what stands there with the table of contents
             # Before the bytes stand the name and what else the writer put there.
             signature, *lengths = LOCAL_HEADER.unpack_from(data, entry.header_offset)
             start = entry.header_offset + LOCAL_HEADER.size + sum(lengths)

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 from sklearn.utils import check_array
@@ -38,7 +39,9 @@ METHODS = {"predict", "predict_proba", "decision_function"}
 
 def check_fitted(model: Any) -> None:
     """Check everything inside a fitted scikit-learn object."""
-    for value in inside(model):
+    found = inside(model)
+    _check_masks(found)
+    for value in found:
         # Checks of trees need the features and outputs of their model.
         if isinstance(value, Tree | TreePredictor):
             raise ValueError("a tree stands where no model looks after it")
@@ -76,6 +79,21 @@ def _parts(value: Any) -> list[Any]:
         if isinstance(value, kinds):
             parts.pop(own, None)
     return list(parts.values())
+
+
+def _check_masks(found: list[Any]) -> None:
+    """Check that nothing hides from the checks: comparing skips what is masked, using does not.
+
+    The results of a search are masked by scikit-learn itself, and only looked at.
+    """
+    shown = {
+        id(column)
+        for value in found
+        if isinstance(value, BaseSearchCV)
+        for column in dict(vars(value).get("cv_results_", {})).values()
+    }
+    if any(isinstance(value, np.ma.MaskedArray) and id(value) not in shown for value in found):
+        raise ValueError("a model holds masked values")
 
 
 def limit_jobs(own: dict[str, Any]) -> None:

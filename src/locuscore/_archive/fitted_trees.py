@@ -111,6 +111,9 @@ def _check_boosted_tree(tree: Any, is_categorical: np.ndarray) -> None:
     if type(tree) is not TreePredictor:
         raise ValueError("boosted trees hold something that is no tree")
     nodes, bits = tree.nodes, tree.raw_left_cat_bitsets
+    # Nobody else looks inside a tree; what is masked would be compared with nothing.
+    if type(nodes) is not np.ndarray or type(bits) is not np.ndarray:
+        raise ValueError("a boosted tree holds something else than arrays")
     if nodes.ndim != 1 or nodes.dtype != PREDICTOR_RECORD_DTYPE:
         raise ValueError("a boosted tree has unknown nodes")
     splits = nodes[nodes["is_leaf"] == 0]

@@ -23,6 +23,7 @@ class Builder:
     def __init__(self, file: SkopsFile) -> None:
         self._file = file
         self._arrays: dict[str, np.ndarray] = {}
+        self._texts: dict[str, bytes] = {}
 
     def build(self, node: Node) -> Any:
         """Return the object that stands at a node of the schema."""
@@ -38,6 +39,13 @@ class Builder:
         if name not in self._arrays:
             self._arrays[name] = read_array(self._file.member(name))
         return self._arrays[name]
+
+    def text(self, node: Node) -> bytes:
+        """Return bytes, made once for all nodes that name their file."""
+        name = node["file"]
+        if name not in self._texts:
+            self._texts[name] = bytes(self._file.member(name))
+        return self._texts[name]
 
     def items(self, node: Node) -> list[Any]:
         """Return what stands in a list, a tuple or a set."""
@@ -116,7 +124,7 @@ def _masked(builder: Builder, node: Node) -> Any:
 
 
 LOADERS: dict[str, Callable[[Builder, Node], Any]] = {
-    "BytesNode": lambda builder, node: bytes(builder._file.member(node["file"])),
+    "BytesNode": Builder.text,
     "DTypeNode": lambda builder, node: builder.build(node["content"]).dtype,
     "DictNode": Builder.dictionary,
     "FunctionNode": Builder.named,

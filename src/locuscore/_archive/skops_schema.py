@@ -260,6 +260,13 @@ def _is_matrix(file: SkopsFile, item: Node) -> bool:
     return item["type"] != "numpy" or len(file.header(item["file"])[0]) > 1
 
 
+def _check_masked(_: SkopsFile, node: Node) -> None:
+    # Of a list numpy would make an array, in which every text takes as much as the longest.
+    for part in ("data", "mask"):
+        if node["content"][part]["__loader__"] != "NdArrayNode":
+            raise ArchiveError("it holds something else where an array is masked.")
+
+
 def _check_dtype(file: SkopsFile, node: Node) -> None:
     # A type is kept as an empty array; arrays made with it have as many bytes per value.
     content = node["content"]
@@ -343,6 +350,7 @@ CHECKS: dict[str, Callable[[SkopsFile, Node], None]] = {
     "DictNode": _check_dict,
     "JsonNode": lambda _, node: _plain(node),
     "LossNode": _check_loss,
+    "MaskedArrayNode": _check_masked,
     "NdArrayNode": _check_array,
     "ObjectNode": _check_object,
     "PartialNode": _check_partial,
