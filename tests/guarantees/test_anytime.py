@@ -113,6 +113,29 @@ def test_thresholds_that_need_not_pass_in_order_are_wrong_more_often(lives):
     assert wrong["no order"] > 2 * wrong["ours"]
 
 
+def wrong_where_bad_labels_come_late(passed_when, repeats=60):
+    """Lives with a wrong rule: all thresholds break eta, and bad rows get their label late."""
+    rng, wrong = np.random.default_rng(2), 0
+    for _ in range(repeats):
+        certificate = anytime_certificate(GRID, 0.5, ETA, DELTA, starts=[0.8])
+        score, bad = tied(rng, WEEKS * ROWS), rng.uniform(size=WEEKS * ROWS) < 1.001 * ETA
+        week = np.arange(WEEKS * ROWS) // ROWS
+        week = week + 2 * bad if passed_when == "labelled" else week
+        for now in range(WEEKS):
+            certificate = certificate.after(score[week == now], bad[week == now].astype(float))
+        wrong += certificate.rule.threshold > -np.inf
+    return wrong
+
+
+def test_late_labels_are_no_matter_if_rows_are_passed_in_the_order_they_came():
+    assert_binomial(wrong_where_bad_labels_come_late("they came"), 60, DELTA, "greater")
+
+
+def test_passing_rows_when_they_are_labelled_is_noticed():
+    with pytest.raises(AssertionError):
+        assert_binomial(wrong_where_bad_labels_come_late("labelled"), 60, DELTA, "greater")
+
+
 def test_what_is_safe_is_found():
     """Of rows up to t, 0.1 t^2 are bad: thresholds up to 0.816 keep eta = 0.0667."""
     rng = np.random.default_rng(1)

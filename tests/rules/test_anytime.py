@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from helpers import assert_close, raises
 from locuscore import AnytimeCertificate, Score, anytime_certificate
-from locuscore._rules.anytime_bets import RATES, WEIGHTS, clean_rows
+from locuscore._rules.anytime_bets import RATES, WEIGHTS, bet_sizes, clean_rows
 
 TAU, ETA, DELTA = 0.5, 0.1, 0.1
 
@@ -102,6 +103,23 @@ def test_the_least_rows_that_can_pass(rng):
     assert str(needed) in begun.rule.guarantee
     assert begun.after(np.zeros(needed - 1), np.zeros(needed - 1)).rule.threshold == -np.inf
     assert begun.after(np.zeros(needed), np.zeros(needed)).rule.threshold == 0.0
+
+
+def test_the_least_rows_that_can_pass_at_a_tiny_eta():
+    """Found without an array of all numbers up to it, of which there are billions."""
+    begun = anytime_certificate(np.zeros(10), TAU, 1e-10, DELTA, starts=[1.0])
+    needed = begun.rule.certificate.accepted_rows_needed_without_a_bad_one
+    steps = np.log1p(1e-10 * bet_sizes(1e-10))
+    assert logsumexp(needed * steps, b=WEIGHTS) >= -np.log(DELTA)
+    assert logsumexp((needed - 1) * steps, b=WEIGHTS) < -np.log(DELTA)
+
+
+def test_a_week_without_a_drawn_row_changes_nothing(rng):
+    begun = anytime_certificate(rng.uniform(size=50), TAU, ETA, DELTA, least=0.2)
+    quiet = begun.after([], [], []).after(np.empty(0), np.empty(0), 0.5, cursor=9)
+    assert quiet.state() == begun.state() | {"cursor": 9}
+    with raises(ValueError, "one non-zero length"):
+        begun.after([], [0.0])
 
 
 def test_losses_of_the_reference_choose_start_and_bets(rng):

@@ -26,7 +26,8 @@ delta. What was certified stays so: the rule never has to tighten while rows are
 
 A row that was drawn for its label and got none counts as bad, which makes its factor smaller, so it
 is at most the factor of the proof. With equal chances all v are 1, and a factor is the likelihood
-ratio of the rates theta and eta. Looks are taken after each batch; within one, order is no matter.
+ratio of the rates theta and eta. Looks are taken after each batch; within one, order is no matter,
+but losses must not decide which rows are in it, as they would if rows waited for their labels.
 """
 
 import math
@@ -45,6 +46,7 @@ from locuscore._rules.anytime_bets import (
     RATES,
     bet_sizes,
     bet_weights,
+    check_least,
     clean_rows,
     rates_up_to,
     thresholds,
@@ -62,6 +64,7 @@ SEEN = ("count", "bad", "weight", "weight_bad")
 ASSUMPTIONS = (
     "rows come independently, all drawn alike, those that are not labelled too",
     "each row is labelled with its known chance, which its loss does not change",
+    "no row waits for its label while rows that came after it are passed",
     "score, tau, eta, delta and thresholds chosen without the losses of these rows",
     ONE_CALL,
 )
@@ -139,7 +142,7 @@ def anytime_certificate(
         tau=one_tau(tau),
         eta=eta,
         delta=delta,
-        least=_check_least(least),
+        least=check_least(least),
         thresholds=edges,
         starts=at.astype(np.float64),
         levels=delta * parts,
@@ -209,7 +212,10 @@ class AnytimeCertificate:
         *,
         cursor: int | None = None,
     ) -> Self:
-        """The certificate after more rows, each given once.
+        """The certificate after more rows, each given once, in the order in which they came.
+
+        Never as their labels arrive: if good rows get theirs sooner, the rule is wrong. Wait until
+        labels are due, and pass all rows drawn up to then.
 
         Parameters
         ----------
@@ -219,14 +225,16 @@ class AnytimeCertificate:
         chance
             With which each was drawn, from `least` to 1: one for all, or one for each.
         """
+        at = self.cursor if cursor is None else cursor
+        if not (np.size(score) or np.size(losses)):  # no row was drawn
+            return replace(self, cursor=at)
         s, z, q = self._checked(score, losses, chance)
         is_bad = ~(z <= self.tau)  # without a label too
         v = self.least / q
         place = np.searchsorted(self.thresholds, s)  # the first threshold that accepts the row
-        size = len(self.thresholds) + 1
 
         def summed(values: FloatArray | None) -> FloatArray:
-            return np.bincount(place, values, size).astype(np.float64)
+            return np.bincount(place, values, len(self.thresholds) + 1).astype(np.float64)
 
         logs = np.log1p(np.outer(v * (self.eta - is_bad), bet_sizes(self.eta)))
         gains = self.gains + np.column_stack([summed(column)[:-1] for column in logs.T])
@@ -236,7 +244,6 @@ class AnytimeCertificate:
             for name, values in zip(SEEN, seen, strict=True)
         }
         largest = np.maximum(self.largest, self._evidence(gains))
-        at = self.cursor if cursor is None else cursor
         return replace(self, gains=gains, largest=largest, cursor=at, **more)
 
     def _checked(
@@ -366,13 +373,6 @@ class AnytimeCertificate:
         return made
 
 
-def _check_least(least: float) -> float:
-    number = float(check_numbers(least, "least"))
-    if not 0 < number <= 1:
-        raise ValueError(f"least is a chance above 0 and at most 1; got {least!r}.")
-    return number
-
-
 def _is_sound(made: AnytimeCertificate) -> bool:
     """Whether the numbers of a state can be those of a certificate."""
     m, k = max(len(made.thresholds), 1), max(len(made.starts), 1)
@@ -380,7 +380,7 @@ def _is_sound(made: AnytimeCertificate) -> bool:
     seen = np.array([getattr(made, name) for name in SEEN])
     check_between(made.eta, "eta")
     check_between(made.delta, "delta")
-    _check_least(made.least)
+    check_least(made.least)
     one_tau(made.tau)
     finite = (made.thresholds, made.gains, made.largest, made.weights, made.levels, seen)
     return bool(

@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr
+from scipy.special import rel_entr
 
 from locuscore._protocols import BoolArray, FloatArray, IntArray
 from locuscore._shared.accepted import distinct_counts, sorted_finite
+from locuscore._shared.bisect import first_above
+from locuscore._shared.checks import check_numbers
 
 # Rates that are bet on, as shares of eta. The small ones certify soon what is good, the large ones
 # in the long run what is only just good enough.
@@ -69,9 +71,16 @@ def bet_sizes(eta: float) -> FloatArray:
 def clean_rows(weights: FloatArray, eta: float, level: float) -> int:
     """How many good rows, each of the full weight, bring the evidence to one over the level."""
     steps = np.log1p(eta * bet_sizes(eta))
-    # The best bet alone needs no fewer, and the mixture no more than the best bet with its weight.
-    low = math.floor(-math.log(level) / steps.max())
-    high = math.ceil(float(np.min((-math.log(level) - np.log(weights)) / steps)))
-    n = np.arange(low, high + 2)
-    enough = logsumexp(np.outer(n, steps), axis=1, b=weights) >= -math.log(level)
-    return int(n[np.argmax(enough)])
+
+    def is_enough(n: int) -> bool:
+        return bool(weights @ np.exp(np.minimum(n * steps + math.log(level), 700.0)) >= 1)
+
+    return first_above(is_enough, 0, 1)
+
+
+def check_least(least: float) -> float:
+    """Return the least chance of a label."""
+    number = float(check_numbers(least, "least"))
+    if not 0 < number <= 1:
+        raise ValueError(f"least is a chance above 0 and at most 1; got {least!r}.")
+    return number
