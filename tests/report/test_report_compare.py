@@ -102,3 +102,48 @@ def test_what_makes_a_comparison_doubtful_is_said(reports):
     assert all(share["p_value"] is None for share in rough["shares"])
     assert "can be compared by an exact test" in rough["headline"]
     assert Provenance().data_digest == ""
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    """Reports of one law whose rows fall into groups as told: rows of "wild" lose far more."""
+    X = np.random.default_rng(0).uniform(size=(600, 1))
+    noise = np.random.default_rng(1).normal(size=600)
+    locus = Locus(lambda X: np.zeros(len(X)), engine=Scale(), random_state=0).fit(X, noise)
+
+    def made(labels, seed, alpha=0.1):
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=len(labels)) * np.where(labels == "wild", 5.0, 1.0)
+        X = rng.uniform(size=(len(labels), 1))
+        return report(Scorer(locus, alphas=alpha), X, y, groups={"kind": labels})
+
+    return made
+
+
+def test_groups_that_are_pooled_are_not_compared(grouped):
+    """Pools of other groups differ although no group has changed."""
+    big = [f"group {i:02}" for i in range(30)] * 25
+    before = grouped(np.array(big + ["calm"] * 30 + ["wild"] * 20), 5)
+    after = grouped(np.array(big + ["calm"] * 20), 6)
+    shown = [row["group"] for row in before.summary["parts"][0]["rows"]]
+    assert shown[0] == "calm"
+    assert shown[-1] == "(others)"
+    found = compare(before, after).summary
+    names = [row["group"] for row in found["parts"][0]["rows"]]
+    assert "(others)" not in names
+    assert not any(row["differs"] for row in found["parts"][0]["rows"])
+
+
+def test_groups_with_long_names_that_look_alike_are_not_compared(grouped):
+    long = "x" * 300
+    labels = np.array([f"{long} calm"] * 100 + [f"{long} b"] * 60 + ["c"] * 50)
+    found = compare(grouped(labels, 7), grouped(labels, 8)).summary
+    assert [row["group"] for row in found["parts"][0]["rows"]] == ["c"]
+
+
+def test_parts_by_bounds_of_another_alpha_are_not_compared(grouped):
+    labels = np.repeat(["a", "b"], 400)
+    same, other = grouped(labels, 9), grouped(labels, 10, alpha=0.4)
+    assert compare(same, same).summary["parts"]
+    assert compare(same, other).summary["parts"] == []
+    assert not compare(same, other).differs

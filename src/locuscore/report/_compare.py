@@ -10,6 +10,7 @@ is called a difference is at most 5 %.
 import datetime
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from locuscore._shared.readable import day_text
 from locuscore._shared.shown import cut
 from locuscore.report._compare_words import describe, headline
 from locuscore.report._equal_shares import equal_shares_p_value
+from locuscore.report._parts import OTHERS
 from locuscore.report._plain import Wording
 
 if TYPE_CHECKING:
@@ -262,18 +264,18 @@ def _parts(
     old: Mapping[str, Any], new: Mapping[str, Any], independent: bool
 ) -> list[dict[str, Any]]:
     """The groups that both reports show, if both are compared by the same share."""
-    if old["measure"]["name"] != new["measure"]["name"]:
+    if _share_of(old) != _share_of(new):
         return []
     known = {part["column"]: part for part in old["parts"] if not part["is_time"]}
     pairs = [(known[p["column"]], p) for p in new["parts"] if p["column"] in known]
     flat, sizes = [], []
     for last, this in pairs:
-        ends = {row["group"]: row for row in last["rows"]}
+        ends, now = _by_group(last["rows"]), _by_group(this["rows"])
         rows = [
-            {"group": row["group"]}
-            | _both([_pair(side["k"], side["of"]) for side in (ends[row["group"]], row)])
-            for row in this["rows"]
-            if row["group"] in ends
+            {"group": group}
+            | _both([_pair(side["k"], side["of"]) for side in (ends[group], now[group])])
+            for group in now
+            if group in ends
         ]
         flat += rows
         sizes.append(len(rows))
@@ -282,6 +284,24 @@ def _parts(
         {"name": this["name"], "rows": [next(judged) for _ in range(size)]}
         for (_, this), size in zip(pairs, sizes, strict=True)
     ]
+
+
+def _share_of(summary: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What groups are compared by; of rows above their bounds, also at which level."""
+    measure = summary["measure"]
+    alpha = summary["coverage"][0]["alpha"] if measure["kind"] == "coverage" else None
+    return measure["name"], alpha
+
+
+def _by_group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Rows by their group, without those that may not be one group in both reports.
+
+    Small groups are pooled, other ones in another report; a name that was cut may stand for two.
+    """
+    count = Counter(row["group"] for row in rows)
+    return {
+        row["group"]: row for row in rows if count[row["group"]] == 1 and row["group"] != OTHERS
+    }
 
 
 def _rows_of(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
