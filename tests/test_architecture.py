@@ -24,6 +24,7 @@ LAYERS = [
     {"_row_scores"},
     {"_row_plans"},
     {"_row_rules", "_stream"},
+    {"_row_claims"},
     {"_row_time", "_row_card"},
     {"_locus"},
     {"_archive", "_row_columns", "_scorer_card"},

@@ -15,7 +15,7 @@ from locuscore._inputs.unseen import unseen_said_once
 from locuscore._inputs.used_rows import RowLabels
 from locuscore._laws.calibration import MarginalCalibration
 from locuscore._protocols import Calibration, FloatArray, IntArray, Part, Rows
-from locuscore._row_rules import RowRules
+from locuscore._row_claims import RowClaims
 from locuscore._row_scores import Given
 from locuscore._shared.checks import check_loss_size, check_losses, check_same_order, one_alpha
 from locuscore._shared.frames import as_array, n_rows
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from locuscore._stream.adaptive import AdaptiveBounds
 
 
-class RowTime(RowRules):
+class RowTime(RowClaims):
     """The methods of `Locus` for data that change with time."""
 
     calibration_rows_: IntArray

@@ -8,7 +8,9 @@ from locuscore import (
     ExceedanceClaim,
     FlagRule,
     GroupRule,
+    Locus,
     MeanLossClaim,
+    Score,
     certify_claims,
     certify_threshold,
     combined_delta,
@@ -157,3 +159,36 @@ def test_bad_input():
         ExceedanceClaim(0.5, 1.5)
     with raises(ValueError, "weight"):
         MeanLossClaim(0.5, (0, 1), weight=0)
+
+
+def test_a_locus_certifies_claims_on_its_calibration_rows(rng):
+    X = rng.uniform(size=(900, 2))
+    y = X[:, 0] + X[:, 1] * rng.normal(size=900)
+    locus = Locus(lambda rows: rows[:, 0], random_state=0).fit(X, y)
+    claims = [ExceedanceClaim(1.0, 0.1), ExceedanceClaim(1.0, 0.2, group=True), CLAIMS[3]]
+    rules = locus.certify_claims(claims, 0.1, by=lambda rows: rows[:, 1] < 0.5)
+
+    tail = Score.tail(1.0)
+    score = tail.before_calibration(locus.loss_model_, locus.calibration_signals_)
+    known = tail.before_calibration(locus.loss_model_, locus.reference_signals_)
+    groups = locus.calibration_inputs_[:, 1] < 0.5
+    expected = certify_claims(
+        score, locus.calibration_losses_, claims, 0.1, reference=known, groups=groups, of=tail
+    )
+    assert [rule.threshold for rule in rules] == [rule.threshold for rule in expected]
+    assert rules[0].threshold > -np.inf
+    assert combined_delta(rules) == 0.1
+    assert 0 < locus.accepts(X, rules[0]).mean() < 1
+
+
+def test_claims_of_a_locus_need_a_tau_rows_and_independent_ones(rng):
+    X, days = rng.uniform(size=(400, 2)), np.repeat(np.arange(80), 5)
+    y = X[:, 0] + X[:, 1] * rng.normal(size=400)
+    locus = Locus(lambda rows: rows[:, 0], random_state=0).fit(X, y)
+    with raises(ValueError, "Score.tail(tau)"):
+        locus.certify_claims([CLAIMS[3]], 0.1)
+    with raises(ValueError, "takes its level from the calibration rows"):
+        locus.certify_claims(CLAIMS, 0.1, of=Score.bound(0.1))
+    clustered = Locus(lambda rows: rows[:, 0], random_state=0).fit(X, y, clusters=days)
+    with raises(ValueError, "clusters or weights"):
+        clustered.certify_claims(CLAIMS, 0.1)
