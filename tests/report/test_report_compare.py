@@ -87,6 +87,51 @@ def test_what_is_no_report_is_refused(reports, tmp_path):
             compare(wrong, last)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.pop("money"),
+        lambda s: s.update(unit=5),
+        lambda s: s.update(created=None),
+        lambda s: s.update(n_rows=1e300),
+        lambda s: s["money"]["accepted"].update(n=-1),
+        lambda s: s["verdict"].update(claims=[[]]),
+        lambda s: s["parts"][0]["rows"][0].update(group=[1]),
+    ],
+)
+def test_a_forged_report_gets_one_error(reports, tmp_path, change):
+    last, this, _ = reports
+    forged = json.loads(last.to_json())
+    change(forged)
+    path = tmp_path / "forged.json"
+    path.write_text(json.dumps(forged))
+    with pytest.raises(ValueError, match="Make it again"):
+        compare(this, path)
+
+
+def test_hostile_text_of_a_report_stays_text(reports, tmp_path):
+    last, this, _ = reports
+    text = "</script><img src=x onerror=alert(1)>{{script}}"
+    forged = json.loads(last.to_json()) | {"title": text, "noun": text, "unit": text}
+    forged["provenance"] |= {"approved": text, "data": text}
+    forged["verdict"] |= {"headline": text, "kind": text}
+    for part in forged["parts"]:
+        part["name"] = text
+    page = compare(this, forged, title=text).to_html()
+    assert "<img" not in page
+    assert page.count("</script>") == compare(this, last).to_html().count("</script>")
+    (tmp_path / "deep.json").write_text('{"a":' * 100_000)
+    with pytest.raises(ValueError, match="no summary"):
+        compare(this, tmp_path / "deep.json")
+
+
+def test_the_link_of_a_card_is_a_file_whatever_its_name(reports, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    last = reports[0]
+    last.write("javascript:alert(1)#?.html")
+    assert 'href="javascript%3Aalert%281%29%23%3F.html"' in last._repr_html_()
+
+
 def test_what_makes_a_comparison_doubtful_is_said(reports):
     last, this, _ = reports
     same = {"provenance": last.summary["provenance"] | {"data_digest": "ab"}}

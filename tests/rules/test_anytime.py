@@ -175,6 +175,20 @@ def test_evidence_above_what_was_ever_reached_is_refused(rng):
         AnytimeCertificate.from_state(certificate.state() | {"largest": [0.0]})
 
 
+def test_a_state_of_another_shape_is_refused():
+    state = anytime_certificate(np.zeros(9), TAU, ETA, DELTA).state()
+    assert AnytimeCertificate.from_state(state).rule.threshold == -np.inf
+    for part, value in (
+        ("thresholds", []),  # nothing to accept with, and yet evidence of one
+        ("thresholds", [[0.0]]),
+        ("starts", [[0, 0]]),
+        ("thresholds", [10**400]),
+        ("tau", 10**400),
+    ):
+        with raises(ValueError, "no state of an anytime certificate"):
+            AnytimeCertificate.from_state(state | {part: value})
+
+
 def test_bad_input_is_refused(rng):
     begun = anytime_certificate(rng.uniform(size=50), TAU, ETA, DELTA, least=0.2)
     with raises(ValueError, "chances of 1 rows", "0.2", "0.1"):

@@ -364,7 +364,7 @@ class AnytimeCertificate:
             }
             made = cls(of=Score.from_dict(state["of"]), **values | arrays)
             is_sound = _is_sound(made)
-        except (AttributeError, TypeError, ValueError, LookupError) as error:
+        except (ArithmeticError, AttributeError, TypeError, ValueError, LookupError) as error:
             raise ValueError(f"this is no state of an anytime certificate: {error}") from error
         if not is_sound:
             raise ValueError(
@@ -376,7 +376,7 @@ class AnytimeCertificate:
 def _is_sound(made: AnytimeCertificate) -> bool:
     """Whether the numbers of a state can be those of a certificate."""
     m, k = max(len(made.thresholds), 1), max(len(made.starts), 1)
-    shapes = [made.gains.shape, made.weights.shape, made.largest.shape, made.levels.shape]
+    sized = (made.gains, made.weights, made.largest, made.levels, made.thresholds, made.starts)
     seen = np.array([getattr(made, name) for name in SEEN])
     check_between(made.eta, "eta")
     check_between(made.delta, "delta")
@@ -384,7 +384,7 @@ def _is_sound(made: AnytimeCertificate) -> bool:
     one_tau(made.tau)
     finite = (made.thresholds, made.gains, made.largest, made.weights, made.levels, seen)
     return bool(
-        shapes == [(m, len(RATES)), (m, len(RATES)), (m,), (k,)]
+        [one.shape for one in sized] == [(m, len(RATES))] * 2 + [(m,), (k,), (m,), (k,)]
         and seen.shape == (len(SEEN), m + 1)
         and all(np.all(np.isfinite(one)) for one in finite)
         and np.all(np.diff(made.thresholds) > 0)

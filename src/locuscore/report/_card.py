@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from locuscore._shared.cards import Card, Kind, Table
 
@@ -30,6 +31,6 @@ def report_card(summary: Mapping[str, Any], written: Path | None) -> str:
 def _address(path: Path) -> str:
     """Relative to where the notebook runs, which its browser can open; else the file itself."""
     try:
-        return Path(os.path.relpath(path)).as_posix()
+        return quote(Path(os.path.relpath(path)).as_posix())  # a name may look like an address
     except ValueError:  # another drive
         return path.as_uri()

@@ -116,6 +116,16 @@ def compare(
     True
     """
     old, new = _summary(before, "before"), _summary(after, "after")
+    try:
+        return _compared(old, new, title)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            "before and after must be reports as this version makes them; in one of them a part is "
+            f"missing, or is not what it should be ({type(error).__name__}: {error}). Make it again."
+        ) from error
+
+
+def _compared(old: Mapping[str, Any], new: Mapping[str, Any], title: str) -> Comparison:
     wording = Wording(new["noun"], new["unit"], str(new["explorer"]["loss"]))
     independent = not (old["has_clusters"] or new["has_clusters"])
     shares = _judged(_shares(old, new), independent)
@@ -168,7 +178,7 @@ def _read(path: Path) -> Any:
         text = inside[1]
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no summary of a report as JSON: {error}.") from None
 
 
