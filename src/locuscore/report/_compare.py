@@ -120,8 +120,8 @@ def compare(
         return _compared(old, new, title)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            "before and after must be reports as this version makes them; in one of them a part is "
-            f"missing, or is not what it should be ({type(error).__name__}: {error}). Make it again."
+            "before and after must be reports as this version makes them; a part of one is "
+            f"missing, or not what it should be ({type(error).__name__}: {error}). Make it again."
         ) from error
 
 
