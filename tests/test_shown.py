@@ -238,6 +238,7 @@ def test_values_are_short():
     assert len(call_text(object(), {f"name_{i}": i for i in range(100)})) < MOST_LETTERS
 
 
+@pytest.mark.extra
 def test_a_loaded_scorer_shows_itself(scorer, path):
     scorer.save(path)
     loaded = locuscore.Scorer.load(path)

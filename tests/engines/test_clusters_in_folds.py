@@ -4,10 +4,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn import model_selection
 from sklearn.linear_model import LinearRegression
 
 from locuscore import Locus
-from locuscore._shared import folds
 from locuscore.engines import Auto, Ensemble, Gaussian, Scale
 
 ONE, OTHER = Scale(LinearRegression()), Gaussian(LinearRegression(), LinearRegression())
@@ -31,10 +31,10 @@ def test_no_fold_learns_from_a_cluster_that_it_leaves_out(engine):
             seen.append(groups is not None and not set(groups[kept]) & set(groups[out]))
             yield kept, out
 
-    split = folds.GroupKFold.split
+    split = model_selection.GroupKFold.split
     with (
-        mock.patch.object(folds.GroupKFold, "split", watched),
-        mock.patch.object(folds, "KFold", side_effect=AssertionError("rows one by one")),
+        mock.patch.object(model_selection.GroupKFold, "split", watched),
+        mock.patch.object(model_selection, "KFold", side_effect=AssertionError("rows one by one")),
     ):
         Locus(lambda X: 0 * X[:, 0], engine=engine, signals=["x"], random_state=0).fit(
             X, y, clusters=label
