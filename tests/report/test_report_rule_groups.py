@@ -88,6 +88,17 @@ def test_the_report_of_rules_that_aim_at_nothing(locus, fresh):
         report(Scorer(locus, told), X, y)
 
 
+def test_the_rule_of_one_group_promises_nothing_of_other_groups(rule, locus, fresh):
+    """Alone, it accepts rows of every group, and is certified for those of one."""
+    X, y = fresh
+    alone = next(iter(rule.values()))
+    found = report(Scorer(locus, alone), X, y, groups={"kind": X[:, 2].astype(int)}).summary
+    assert found["measure"]["kind"] == "coverage"
+    together = report(Scorer(locus, rule), X, y, groups={"kind": X[:, 2].astype(int)}).summary
+    assert together["measure"]["kind"] == "conditional"
+    assert together["measure"]["promised"] == ETA
+
+
 def test_the_line_over_the_page_stays_short(locus, fresh):
     X, y = fresh
     labels = np.arange(2_000) % 8

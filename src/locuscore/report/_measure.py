@@ -26,7 +26,10 @@ def measure_of(scorer: Scorer, tau: float, wording: Wording) -> Measure:
         promised = calibration.promised(certificate.alpha)
         name = f"{rows} that were accepted and {did.removeprefix('were ')}"
         return Measure("joint", "bad", "n", promised, name)
-    eta = _eta(rule.values() if isinstance(rule, GroupRule) else [rule] if rule else [])
+    # The rule of one group, alone, is certified for that group and accepts rows of others too.
+    of_one_group = isinstance(certificate, GroupCertificate)
+    rules = rule.values() if isinstance(rule, GroupRule) else [rule] if rule else []
+    eta = None if of_one_group else _eta(rules)
     if eta is not None:
         return Measure("conditional", "bad", "accepted", eta, f"accepted {rows} that {did}")
     promised = calibration.promised(scorer.alphas[0])
