@@ -69,10 +69,10 @@ function money(data) {
   if (c) {
     tiles.push(tile("Cost of review", largeAmount(c.review, c.unit),
       `${count(m.flagged.n)} at ${amount(c.review_each, c.unit, AS_TYPED)} each`),
-    tile("At most avoided by it", largeAmount(c.avoidable, c.unit),
+    tile("Most that review can save", largeAmount(c.avoidable, c.unit),
       c.bad_each === null ? "the loss of the flagged"
         : `${count(m.flagged.bad)} at ${amount(c.bad_each, c.unit, AS_TYPED)} each`,
-      isNumber(c.break_even) ? `review pays from ${percent1(Number(c.break_even.toPrecision(2)))} of it on` : null));
+      isNumber(c.break_even) ? `review pays if it saves ${percent1(Number(c.break_even.toPrecision(2)))} of this` : null));
   }
   return section("money", c ? "Losses and costs" : "Losses", null,
     make("div", { class: `tiles n${tiles.length}` }, tiles),

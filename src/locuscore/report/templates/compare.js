@@ -57,7 +57,7 @@ function money(data) {
   }
   if (piles.every((m) => m.costs)) {
     rows.push(both("Cost of review", (m) => largeAmount(m.costs.review, m.costs.unit)),
-      both("At most avoided by it", (m) => largeAmount(m.costs.avoidable, m.costs.unit)));
+      both("Most that review can save", (m) => largeAmount(m.costs.avoidable, m.costs.unit)));
   }
   return section("money", "Losses", "Sums and averages are those of the rows; they have no exact test here.",
     plainTable("Losses in both reports", ["", ...data.reports.map((r) => r.name)], rows));
