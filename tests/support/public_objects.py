@@ -25,6 +25,8 @@ def certificates():
     )  # fmt: skip
     return [
         claim,
+        lc.ExceedanceClaim(tau=1.0, eta=0.1, group=HOSTILE),
+        lc.MeanLossClaim(eta=0.2, support=(0, 5)),
         lc.JointClaim(tau=1.0, alpha=0.1, n=10, k=9, level=0.1, coverage_beta=(9.0, 2.0)),
         lc.GroupCertificate(LONG, claim),
         lc.MeanLossCertificate(eta=0.1, delta=0.1, low=0.0, high=1.0),
