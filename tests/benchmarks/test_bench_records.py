@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,12 +108,15 @@ def test_a_killed_run_goes_on_where_it_stopped(smoke, tmp_path, capsys):
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-m", "benchmarks.paper.run", *arguments(killed)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "start_new_session": True}
+    process = subprocess.Popen(command, cwd=ROOT, **quiet)
     deadline = time.monotonic() + LONGEST_WAIT
     while len(lines(killed)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+    with suppress(ProcessLookupError):  # what it started; an idle one would wait for ever
+        os.killpg(process.pid, signal.SIGKILL)
     assert len(lines(killed)) < SEEDS * len(METHODS), "the run ended before it was killed"
     with (killed / "concrete.jsonl").open("ab") as file:
         file.write(b'{"dataset": "conc')  # as if the kill had hit a write
