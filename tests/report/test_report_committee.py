@@ -164,6 +164,10 @@ def test_days_are_read_from_what_people_have():
     for wrong in (["soon"], [3.5]):
         with pytest.raises((TypeError, ValueError), match="dates, such as 2026-03-31"):
             as_days(np.asarray(wrong, dtype=object), 1)
+    lists = np.empty(1, dtype=object)
+    lists[0] = ["2026-03-31"]
+    with pytest.raises(TypeError, match="dates, such as 2026-03-31"):
+        as_days(lists, 1)
     with pytest.raises(ValueError, match="one entry per row"):
         as_days(np.asarray(["2026-03-31"]), 2)
 

@@ -4,6 +4,7 @@ Rules are chosen by functions of arrays (a score, the losses). They know no esti
 score or a variance estimate goes through the same functions.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date
@@ -323,13 +324,18 @@ def _read_only(value: Any, name: str) -> Mapping[str, Any]:
     return copied
 
 
+def _is_number(value: Any) -> bool:
+    # Cards show it as a float, which a whole number of JSON need not fit.
+    is_whole = isinstance(value, int) and abs(value) <= sys.float_info.max
+    return is_whole or isinstance(value, float)
+
+
 def _columns(table: Any) -> Mapping[str, tuple[float, ...]]:
     """A read-only table, if its columns are numbers and equally long."""
     found = _read_only(table, "table")
     columns = list(found.values())
     are_numbers = all(
-        isinstance(column, tuple) and all(isinstance(one, int | float) for one in column)
-        for column in columns
+        isinstance(column, tuple) and all(map(_is_number, column)) for column in columns
     )
     if not are_numbers or len(set(map(len, columns))) > 1:
         raise ValueError("table must have columns of numbers, all of one length.")

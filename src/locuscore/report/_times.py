@@ -1,7 +1,7 @@
 """Days of rows, and the periods that a report shows of them."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ def as_days(values: Any, n: int) -> list[datetime.date | None]:
     known: dict[Any, datetime.date | None] = {}
     days = []
     for value in found.tolist():
+        if not isinstance(value, Hashable):
+            raise TypeError(f"{EXPECTED}; got {value!r:.80}, a {type(value).__name__}.")
         if value not in known:
             known[value] = _day(value)
         days.append(known[value])
