@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from helpers import assert_close, raises
-from locuscore import GroupRule, Locus, Score, Scorer, certify_groups, match_acceptance
+from locuscore import (
+    GroupRule,
+    Locus,
+    Score,
+    Scorer,
+    certify_groups,
+    match_acceptance,
+    tune_threshold,
+)
 from locuscore._shared.share_interval import share_interval
 from locuscore.engines import Forest
 from locuscore.report import report
@@ -97,6 +105,17 @@ def test_the_rule_of_one_group_promises_nothing_of_other_groups(rule, locus, fre
     together = report(Scorer(locus, rule), X, y, groups={"kind": X[:, 2].astype(int)}).summary
     assert together["measure"]["kind"] == "conditional"
     assert together["measure"]["promised"] == ETA
+
+
+def test_a_tuned_rule_promises_nothing_to_parts(locus, fresh):
+    X, y = fresh
+    tuned = tune_threshold(locus.scores(X, TAIL), locus.losses(X, y), TAU, ETA, of=TAIL)
+    groups = {"kind": X[:, 2].astype(int)}
+    found = report(Scorer(locus, tuned), X, 3 * y, groups=groups).summary
+    (part,) = found["parts"]
+    assert found["measure"]["word"] == "aimed at"
+    assert part["finding"].startswith("Worse than aimed at, beyond chance")
+    assert not any("promised" in text for text in found["verdict"]["attention"])
 
 
 def test_the_line_over_the_page_stays_short(locus, fresh):

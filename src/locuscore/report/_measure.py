@@ -28,10 +28,11 @@ def measure_of(scorer: Scorer, tau: float, wording: Wording) -> Measure:
         return Measure("joint", "bad", "n", promised, name)
     # The rule of one group, alone, is certified for that group and accepts rows of others too.
     of_one_group = isinstance(certificate, GroupCertificate)
-    rules = rule.values() if isinstance(rule, GroupRule) else [rule] if rule else []
+    rules = list(rule.values()) if isinstance(rule, GroupRule) else [rule] if rule else []
     eta = None if of_one_group else _eta(rules)
     if eta is not None:
-        return Measure("conditional", "bad", "accepted", eta, f"accepted {rows} that {did}")
+        word = "aimed at" if any(part.standing == "heuristic" for part in rules) else "promised"
+        return Measure("conditional", "bad", "accepted", eta, f"accepted {rows} that {did}", word)
     promised = calibration.promised(scorer.alphas[0])
     share = promised if promised < 1 else None
     return Measure("coverage", "above", "n", share, f"{rows} that {wording.above_bound}")

@@ -30,7 +30,7 @@ COLUMNS = ("n", "covered", "bound", "accepted", "bad", "loss", "loss_accepted")
 class Measure(NamedTuple):
     """The share that parts are compared by: `what` of `among`, and what is promised of it.
 
-    `name` says whose share it is, in words.
+    `name` says whose share it is, in words; a heuristic only aims at what others promise.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class Measure(NamedTuple):
     among: str
     promised: float | None
     name: str
+    word: str = "promised"
 
 
 @dataclass
@@ -175,11 +176,12 @@ def _finding(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
         return ""
     if not worse:
         none = {1: "It is not", 2: "Neither is"}.get(len(known), f"None of the {len(known)} is")
-        return f"{none} worse than promised, beyond chance."
+        return f"{none} worse than {measure.word}, beyond chance."
     worse.sort(key=lambda row: -row["share"])
     named = ", ".join(f"{row['group']} ({100 * row['share']:.1f} %)" for row in worse[:MOST_NAMED])
     more = f" and {len(worse) - MOST_NAMED} more" if len(worse) > MOST_NAMED else ""
-    return f"Worse than promised, beyond chance: {named}{more}; {len(worse)} of {len(known)}."
+    count = f"{len(worse)} of {len(known)}"
+    return f"Worse than {measure.word}, beyond chance: {named}{more}; {count}."
 
 
 def attention(parts: Sequence[Mapping[str, Any]], what: str) -> list[str]:
@@ -233,7 +235,7 @@ def _row(label: str, row: FloatArray, measure: Measure, delta: float) -> dict[st
     of = int(seen[measure.among])
     low, high = (float(end) for end in share_interval(k, of, delta))
     promised = measure.promised
-    standing = "as promised"
+    standing = f"as {measure.word}"
     if promised is None or not of:
         standing = ""
     elif low > promised:

@@ -91,7 +91,7 @@ function notable(part) {
 const inOrder = (part, rows) => (part.is_time ? rows : rows.slice().sort((a, b) => b.share - a.share));
 
 function partChart(data, part) {
-  const { promised, name } = data.measure;
+  const { promised, name, word } = data.measure;
   const wanted = isNumber(promised) ? promised : undefined;
   const known = part.rows.filter((r) => r.of > 0);
   const rows = inOrder(part, notable({ ...part, rows: known })).map((r) => ({ ...r, label: r.group, value: r.share,
@@ -101,7 +101,7 @@ function partChart(data, part) {
   part.rows.map((r) => [r.group, count(r.n), count(r.of), count(r.k), percent(r.share),
     `${percent(r.low)} to ${percent(r.high)}`, largeAmount(r.loss, data.unit), r.standing]));
   if (!rows.length) return make("div", {}, make("h3", {}, `By ${part.name}`), table);
-  const { height, paint } = dotRows(rows, { target: wanted, targetName: `promised ${level(promised)}`,
+  const { height, paint } = dotRows(rows, { target: wanted, targetName: `${word} ${level(promised)}`,
     xName: `share of the ${data.measure.among === "accepted" ? "accepted" : data.noun}`, step: 24,
     tip: (r) => `${r.label}: ${count(r.k)} of ${count(r.of)}, ${percent(r.share)} ` +
       `(${percent(r.low)} to ${percent(r.high)})` });
@@ -117,10 +117,12 @@ function partChart(data, part) {
 function parts(data) {
   const list = data.parts ?? [];
   if (!list.length) return null;
-  const { name } = data.measure;
+  const { name, word } = data.measure;
+  const together = word === "promised"
+    ? `The promise is about all ${data.noun} together: none of these parts is promised it by itself.`
+    : "The rule is a heuristic: it aims at a share and promises none.";
   return section("parts", list.some((p) => p.is_time) ? "By group and over time" : "By group",
-    `Share of ${name}, with simultaneous 95 % intervals. The promise is about all ` +
-    `${data.noun} together: none of these parts is promised it by itself.`,
+    `Share of ${name}, with simultaneous 95 % intervals. ${together}`,
     make("div", { class: "partitions" }, list.map((part) => partChart(data, part))));
 }
 
