@@ -164,12 +164,13 @@ def _result_schema(scorer: Scorer, arrow: Any, features: list[str], keep: Sequen
 def _gathered(batches: Batches) -> Iterator[Any]:
     """Join consecutive batches: Spark sends 10,000 rows at a time, and more are cheaper each."""
     waiting: list[Any] = []
+    n_rows = n_bytes = 0
     for batch in batches:
         waiting.append(batch)
-        n_rows, n_bytes = (sum(getattr(b, of) for b in waiting) for of in ("num_rows", "nbytes"))
+        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
         if n_rows >= ENOUGH_ROWS or n_bytes >= ENOUGH_BYTES:
             yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
-            waiting = []
+            waiting, n_rows, n_bytes = [], 0, 0
     if waiting:
         yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 

@@ -358,7 +358,7 @@ def test_a_killed_executor_changes_nothing(spark, tmp_path):
     assert (got["key"] == np.arange(800)).all()
     for name, values in expected.items():
         np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=0)
-    assert len(list(started.iterdir())) > 16  # something was done twice
+    assert len(list(started.iterdir())) > 8  # partitions, so something was done twice
 
 
 def test_the_block_of_the_docs_runs(spark, tmp_path):
