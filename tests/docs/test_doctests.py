@@ -35,6 +35,7 @@ ON_AN_EXTRA = {
     "locuscore.torch._predictor",
     "locuscore.watch._actions",
     "locuscore.watch._claims",
+    "locuscore.watch._plan",
     "locuscore.watch._recorder",
     "locuscore.watch._settings",
     "locuscore.watch._status",

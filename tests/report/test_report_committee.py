@@ -147,6 +147,7 @@ def test_batches_give_the_same_parts(scorer, fresh):
         report_batches(scorer, [cuts[0], Batch(X, y, groups=labels)], pilot=pilot)
 
 
+@pytest.mark.extra
 def test_days_are_read_from_what_people_have():
     import pandas as pd
 
@@ -183,6 +184,7 @@ def test_periods_are_as_fine_as_a_page_can_show(n_days, name):
     assert len(labels) == n_days
 
 
+@pytest.mark.extra
 def test_where_a_report_comes_from(scorer, fresh, tmp_path):
     archive, data, key = tmp_path / "guard.locus", tmp_path / "rows", b"k" * 32
     Scorer(scorer.locus, scorer.rule).save(archive, key=key)
@@ -271,6 +273,7 @@ def test_a_wanted_tolerance_is_counted_at_exactly(scorer, locus, fresh):
     assert found["taus"][found["start"]["tau_index"]] == 0.777
 
 
+@pytest.mark.extra
 def test_codes_are_no_numbers(fresh):
     import pandas as pd
 
