@@ -10,6 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from archives_for_tests import small_scorer
 from locuscore import Scorer
+from locuscore._shared import machine_code
 
 # MLflow would report its use.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -23,6 +24,12 @@ settings.load_profile("repeatable")
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Seeded from the test's own name, so that a failure repeats."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture(autouse=True)
+def few_rows_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test counts its own rows towards the start of compiled loops."""
+    monkeypatch.setattr(machine_code, "_starter", machine_code.Starter())
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the figures are taken on: diamonds, a linear g and the default `Locus` around it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 
 from locuscore import Locus
+from locuscore._shared import machine_code
 from locuscore.datasets import load_diamonds
 
 N_TRAIN, N_LABELLED = 10_000, 10_000
@@ -43,3 +45,26 @@ def linear() -> Any:
 def fitted() -> Locus:
     """Return the default around the linear g, on 10,000 labelled rows."""
     return Locus(linear(), random_state=0).fit(*diamonds().labelled)
+
+
+def without_numba(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Call as where numba is not installed."""
+    return lambda *rows: _with_starter(call, rows, None)
+
+
+def with_numba(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Call as after many rows, when the compiled loops have been started."""
+    loops = machine_code.loaded()
+    if loops is None:
+        raise RuntimeError("numba is not installed; run: pip install 'locuscore[fast]'")
+    return lambda *rows: _with_starter(call, rows, loops)
+
+
+def _with_starter(call: Callable[..., Any], rows: tuple[Any, ...], loops: Any) -> Any:
+    before, starter = machine_code._starter, machine_code.Starter()
+    starter.loops, starter._rows = loops, machine_code.ROWS_BEFORE
+    machine_code._starter = starter
+    try:
+        return call(*rows)
+    finally:
+        machine_code._starter = before

@@ -15,12 +15,13 @@ from locuscore._protocols import FloatArray, IntArray
 from locuscore._shared.checks import check_count
 from locuscore._shared.flat_trees import forget, once
 from locuscore._shared.kept import Kept
+from locuscore._shared.machine_code import machine_code
 from locuscore._shared.seeds import spawn_seeds
 from locuscore.draws import Draws, StepDraws, WeightedDraws, smallest_scale
 from locuscore.draws._lazy import LazyDraws
 from locuscore.engines._forest_leaves import (
     FEW_ROWS,
-    FewRows,
+    FlatForest,
     as_float32,
     leaves_of,
     ordered_leaves,
@@ -206,11 +207,12 @@ class Forest(BaseEstimator):
 
     def _places(self, S: FloatArray) -> tuple[IntArray, IntArray]:
         """The leaf of each row in each tree, as a row of the tables, and an order of the rows."""
-        if len(S) <= FEW_ROWS and S.shape[1] == self.forest_.n_features_in_:
-            few = once(self, lambda: FewRows.of(self.forest_, self.table_row_))
-            if few is not None:
-                return few.leaves(S), np.arange(len(S))
-        return ordered_leaves(self.forest_, S, self.n_jobs, self.table_row_)
+        flat, are_few = None, len(S) <= FEW_ROWS
+        if are_few or machine_code(len(S)) is not None:
+            flat = once(self, lambda: FlatForest.of(self.forest_, self.table_row_))
+        if are_few and flat is not None and S.shape[1] == self.forest_.n_features_in_:
+            return flat.leaves(S), np.arange(len(S))
+        return ordered_leaves(self.forest_, S, self.n_jobs, self.table_row_, flat)
 
     def _points(self, S: FloatArray, places: IntArray, n_draws: int) -> FloatArray:
         """Points of each row and draw, given rows of the tables, (n, draws, points)."""

@@ -33,9 +33,16 @@ def leaves_of(
 
 
 def ordered_leaves(
-    forest: Any, S: FloatArray, n_jobs: int | None, names: Sequence[IntArray] | None = None
+    forest: Any,
+    S: FloatArray,
+    n_jobs: int | None,
+    names: Sequence[IntArray] | None = None,
+    flat: "FlatForest | None" = None,
 ) -> tuple[IntArray, IntArray]:
-    """The leaves as `leaves_of` gives them, and an order of the rows in which similar ones meet."""
+    """The leaves as `leaves_of` gives them, and an order of the rows in which similar ones meet.
+
+    They are those of `flat`, the same forest with its names, if that is given.
+    """
     rows, trees = as_float32(S), forest.estimators_
     for tree in trees:
         if rows.shape[1] != tree.n_features_in_:  # it would read beyond the rows
@@ -45,13 +52,17 @@ def ordered_leaves(
     order = _similar_together(trees, rows)
     found: Any = np.empty((len(rows), len(trees)), dtype=np.int32)  # half the memory of the usual
 
-    def follow(part: slice) -> None:
-        taken = rows.take(order[part], axis=0)
+    def one_by_one(taken: Any) -> Any:
         leaves = np.empty((len(taken), len(trees)), dtype=np.int32)
         for j, tree in enumerate(trees):
             leaf = tree.tree_.apply(taken)
             leaves[:, j] = leaf if names is None else names[j].take(leaf)
-        found[order[part]] = leaves
+        return leaves
+
+    reached = one_by_one if flat is None else flat.leaves
+
+    def follow(part: slice) -> None:
+        found[order[part]] = reached(rows.take(order[part], axis=0))
 
     in_threads(follow, row_blocks(len(rows), 1, ROWS_AT_A_TIME), n_jobs)
     return found, order
@@ -67,14 +78,14 @@ def _similar_together(trees: Sequence[Any], rows: Any) -> IntArray:
     return np.argsort(key)
 
 
-class FewRows:
-    """A forest for few rows, with the name of each leaf."""
+class FlatForest:
+    """A forest in one set of arrays, with the name of each leaf."""
 
     def __init__(self, trees: FlatTrees, names: IntArray) -> None:
         self.trees, self.names = trees, names
 
     @classmethod
-    def of(cls, forest: Any, names: Sequence[IntArray]) -> "FewRows | None":
+    def of(cls, forest: Any, names: Sequence[IntArray]) -> "FlatForest | None":
         """Arrange a forest; None where that is not possible."""
         trees = flat_forest(forest)
         sizes = [tree.tree_.node_count for tree in forest.estimators_]
@@ -82,6 +93,6 @@ class FewRows:
             return None
         return cls(trees, np.concatenate(names)[trees.node])
 
-    def leaves(self, S: FloatArray) -> IntArray:
+    def leaves(self, S: Any) -> IntArray:
         """The leaves as `leaves_of` gives them."""
         return self.names.take(self.trees.ends(as_float32(S)))
