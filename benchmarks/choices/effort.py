@@ -41,6 +41,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "BART": {
         "200 draws, 50 discarded, 100 cutpoints": BART(**LONG),
         "200 draws, 50 discarded, 20 cutpoints": BART(**LONG | {"n_cutpoints": 20}),
+        "100 draws, 20 discarded, 50 cutpoints": BART(100, n_burn=20, n_cutpoints=50),
         "100 draws, 20 discarded, 20 cutpoints": BART(100, n_burn=20, n_cutpoints=20),
     },
     "MDN": {
@@ -131,7 +132,8 @@ def write(engine: str) -> None:
         f"Made by `make choices-effort BENCH={engine}`. Two-fold cross-validation inside D1 (at "
         f"most {MOST_ROWS:,} rows) with x alone. Time of the processor (fit and prediction), CRPS "
         "of the law and pinball loss of the calibrated bound at alpha = 0.1, each over that of the "
-        "first line: geometric mean over datasets and seeds, and for the pinball loss the range.",
+        "first line: geometric mean over datasets and seeds, and for the pinball loss the range. "
+        "`fit` alone is timed under [speed](../speed/RESULTS.md#bart-and-mdn).",
     ]
     columns = ["settings", "time", "CRPS", "pinball", "range"]
     if engine == "BART":
