@@ -21,6 +21,48 @@ TOO_SLOW = (
 )
 
 
+MOST_JOINED = 2**16  # bytes; larger parts are sent as they come, and not copied
+MOST_PARTS = 8  # of a longer answer, so that a slow client holds up whoever writes it
+
+
+class _Joined:
+    """A transport that sends the parts of an answer together.
+
+    uvicorn writes the head and the body of an answer one after the other. Sent at once, each costs
+    the system as much as both do, and wakes the client.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send with what else is written before the loop goes on."""
+        if len(data) > MOST_JOINED:
+            self.flush()
+            self._transport.write(data)
+            return
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(data)
+        if len(self._parts) > MOST_PARTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was written."""
+        if self._parts and not self._transport.is_closing():
+            self._transport.write(b"".join(self._parts))
+        self._parts = []
+
+    def close(self) -> None:
+        """Close once everything is sent."""
+        self.flush()
+        self._transport.close()
+
+
 class TooLargeError(Exception):
     """Stops the parser."""
 
@@ -50,7 +92,7 @@ class LimitedProtocol(HttpToolsProtocol):
     # uvicorn narrows the type of the transport in the same way.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request from now on."""
-        super().connection_made(transport)
+        super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]  # like one
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
