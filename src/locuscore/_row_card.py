@@ -1,6 +1,7 @@
 """How a `Locus` shows itself: a few lines at a prompt, a card in a notebook."""
 
 import re
+import sys
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -8,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 
 from locuscore._shared.cards import Card, Facts
 from locuscore._shared.progress import spinner
@@ -124,7 +124,9 @@ def predictor_text(predictor: Any, most: int = LONGEST_VALUE) -> str:
     """A predictor in one line; of a pipeline its last step, which predicts."""
     if predictor is None:
         return "none: losses were logged"
-    if isinstance(predictor, Pipeline) and predictor.steps:
+    # Who has a pipeline has imported its module, which takes longer than all others here.
+    pipelines = sys.modules.get("sklearn.pipeline")
+    if pipelines and isinstance(predictor, pipelines.Pipeline) and predictor.steps:
         return cut(f"Pipeline to {value_text(predictor.steps[-1][1], most)}", most)
     return value_text(predictor, most)
 
