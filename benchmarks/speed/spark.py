@@ -1,11 +1,12 @@
 """Spark on two executors beside one process, on the same rows."""
 
+import importlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from sklearn.ensemble import RandomForestRegressor
 
@@ -29,7 +31,8 @@ ABOUT = (
     "300 trees on one thread. Times are those of the clock on the wall, for which the machine must "
     "have nothing else to do; processor time is that of the JVM and all Python processes, so with "
     "no other cost than scoring it would be 1, and the speed-up on two cores 2 over it. The first "
-    "run starts the Python processes and sends the scorer."
+    "run starts the Python processes and sends the scorer; what of it Spark and scikit-learn take "
+    "for any function is measured in a second cluster."
 )
 ROUNDS, N_ROWS = 3, 200_000
 WALL = time.perf_counter
@@ -88,6 +91,43 @@ def processor_seconds() -> float:
     return found / os.sysconf("SC_CLK_TCK")
 
 
+def same_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    """Return what comes: what any function of Arrow batches costs."""
+    yield from batches
+
+
+def same_rows_with_imports(batches: Iterable[Any]) -> Iterator[Any]:
+    """Do so after importing what the scorer needs."""
+    importlib.import_module("locuscore.spark")
+    importlib.import_module("sklearn.ensemble")
+    yield from batches
+
+
+def starts(table: pa.Table, first: float, later: Sequence[float]) -> Iterator[Figure]:
+    """What of the first run is Spark's own start and that of Python's packages."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with tempfile.TemporaryDirectory() as folder, session() as spark:
+        path = str(Path(folder) / "rows.parquet")
+        pq.write_table(table, path)
+        rows = spark.read.parquet(path).repartition(4).cache()
+        rows.count()
+
+        def extra(function: Callable[..., Any]) -> float:
+            """What the first run takes beyond the second."""
+            made = rows.mapInArrow(function, rows.schema)
+            took = [seconds(made.write.format("noop").mode("overwrite").save, WALL) for _ in "12"]
+            return took[0] - took[1]
+
+        spark_starts, packages = extra(same_rows), extra(same_rows_with_imports)
+    for what, found in (
+        ("of that, the start of Spark's own processes", spark_starts),
+        ("of that, imports of scikit-learn and its kind", packages),
+        ("of that, to receive and open the scorer", None),
+    ):
+        times = [first - one - spark_starts - packages if found is None else found for one in later]
+        yield ratios(what, times, list(later), "later runs")
+
+
 def figures() -> Iterator[Figure]:
     own, new = scorer(), diamonds().new
     rows = np.tile(new, (-(-N_ROWS // len(new)), 1))[:N_ROWS]
@@ -126,5 +166,6 @@ def figures() -> Iterator[Figure]:
     what = "rows a second in two processes that share nothing, without Spark"
     yield ratios(what, bare["one"], bare["two"], "one process")
     yield ratios("first run", [first] * ROUNDS, later, "later runs", most=1.5)
+    yield from starts(table, first, later)
     yield ratios("processor time of a run", used, used_alone, "one process", most=1.25)
     yield Figure("one process", tuple(1e6 * t / N_ROWS for t in alone), unit="us a row")

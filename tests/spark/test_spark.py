@@ -128,7 +128,7 @@ def test_every_loss_model_scores_in_a_process_of_its_own(tmp_path):
     scorers = {model: frame_scorer(model=model) for model in LOSS_MODELS}
     functions = {}
     for model, scorer in scorers.items():
-        parcel = Parcel(cloudpickle.dumps(scorer.without_rows()))
+        parcel = Parcel.of(scorer.without_rows())
         opened = _sent(SimpleNamespace(sparkSession=None), parcel)
         functions[model] = _scoring(opened, [*names, "key"], names, ["key"])
     source, result = tmp_path / "sent", tmp_path / "got "
