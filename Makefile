@@ -11,7 +11,7 @@ TEST_THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs browser postgres test test-core test-oldest lint types clean bench bench-smoke panel classes small groups valuation llm certificates \
-	speed guarantees fuzz check-deploy dist lock sbom
+	speed guarantees long-theorems fuzz check-deploy dist lock sbom
 
 demo: .venv/.demo
 	$(BIN)/locuscore demo
@@ -106,7 +106,11 @@ costs-speed costs-cli-score costs-service: TEST_THREADS :=
 bench-report: bench-figure1
 
 # The long statistical runs; their figures go into docs/.
-guarantees: bench-consistency
+guarantees: bench-consistency long-theorems
+
+# The tests of theorems with twenty times the repeats: what they can notice is then four times smaller.
+long-theorems: .venv/.dev
+	$(TEST_THREADS) LOCUSCORE_REPEATS=20 $(BIN)/python -m pytest -n 2 tests/guarantees
 
 # 20,000 forged archives, each in a process of its own: a quarter of an hour on one core.
 costs-fuzz-archives: export PYTHONPATH := tests:tests/support

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import anytime_certificate, certify_threshold
 
 ETA, DELTA, LEAST = 0.2, 0.2, 0.25
@@ -72,7 +72,7 @@ def lives():
     """Whether a threshold that breaks eta was ever certified: by us, and by wrong ways."""
     wrong = Counter()
     rng = np.random.default_rng(0)
-    repeats = 100
+    repeats = repeated(100)
     for _ in range(repeats):
         ours = anytime_certificate(GRID, 0.5, ETA, DELTA, least=LEAST, starts=[0.8])
         unordered = anytime_certificate(GRID, 0.5, ETA, DELTA)

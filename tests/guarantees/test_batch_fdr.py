@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers import SMALLEST_P, assert_binomial
+from helpers import SMALLEST_P, assert_binomial, repeated
 from locuscore import select_batch
 
-REPEATS = 4_000
+REPEATS = repeated(4_000)
 
 
 def assert_mean_at_most(values, limit):

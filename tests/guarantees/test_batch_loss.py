@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import select_mean_loss, select_total_loss
 
-REPEATS = 2_000
+REPEATS = repeated(2_000)
 
 
 def assert_mean_at_most(values, limit, rng):

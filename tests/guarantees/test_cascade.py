@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import CascadeRule, certify_cascade
 from locuscore._rules.binomial_tests import binomial_p_value
 from locuscore._rules.cascade_path import GradedRows, safe_to_cheap
 
 ETA = DELTA = 0.1
-REPEATS = 250
+REPEATS = repeated(250)
 COSTS = (1.0, 10.0, 200.0)
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import (
     Locus,
     Score,
@@ -29,7 +29,7 @@ from locuscore.engines import Scale
 from locuscore.testing import GENERATORS
 
 ETA = DELTA = 0.1
-REPEATS = 1_000
+REPEATS = repeated(1_000)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def planned_on_itself(score, bad, rng):
 
 
 def test_a_plan_made_on_the_certifying_rows_would_be_noticed(rng):
-    repeats = 200
+    repeats = repeated(200)
     count = failures(planned_on_itself, RISKS["just_bad"], rng, n=600, repeats=repeats)
     with pytest.raises(AssertionError):
         assert_binomial(count, repeats, DELTA, "greater")
@@ -324,7 +324,7 @@ def test_a_tau_read_off_the_calibration_rows_would_be_noticed(rng):
     safe turns with tau, so every tau is one more chance. All of them are below 1 - eta, where the
     true exceedance ``1 - tau`` is above eta for any set of rows.
     """
-    n, repeats, count = 2_000, 300, 0
+    n, repeats, count = 2_000, repeated(300), 0
 
     def survival(x, tau):
         return 1.0 - tau + 0.0015 * np.sin(2 * np.pi * (x + 100 * tau))

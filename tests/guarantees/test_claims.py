@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import ExceedanceClaim, certify_claims
 
-REPEATS, DELTA, N = 300, 0.1, 600
+REPEATS, DELTA, N = repeated(300), 0.1, 600
 REFERENCE = np.linspace(0.01, 1.0, 40)  # thresholds fixed beforehand
 # P(Z > 1) = 0.2 and P(Z > 2) = 0.1: every claim asks for a little less, at every score.
 BROKEN = [

@@ -7,13 +7,13 @@ little above eta at every threshold: whatever is certified is wrong.
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import certify_clusters, certify_threshold
 from locuscore._laws.calibration import MarginalCalibration, coverage_p_value
 from locuscore._shared import cluster_coverage
 from locuscore._shared.cluster_coverage import cluster_p_values, permutation_p_value
 
-ETA, DELTA, REPEATS = 0.1, 0.1, 100
+ETA, DELTA, REPEATS = 0.1, 0.1, repeated(100)
 
 
 def shared_fate(rng):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import Locus
 from locuscore._laws.cross_fitted import CrossFittedDraws
 from locuscore.calibration import CrossFit
@@ -132,7 +132,7 @@ def locus_floor(k, size, alpha):
 
 def test_tails_of_rows_that_a_model_has_seen_are_noticed(rng):
     """The wrong rule: each row's tail from a model of another fold, which knows its loss."""
-    alpha, repeats, covered = 0.2, 40, 0
+    alpha, repeats, covered = 0.2, repeated(40), 0
     for locus, X, z in drawn(rng, Memory(), 4, 20, repeats):
         engine, levels = locus.engine_, locus.calibration_.level(np.array([alpha]))
         seen = [model.engine.known_ for model in engine.models]
@@ -151,7 +151,7 @@ def test_tails_of_rows_that_a_model_has_seen_are_noticed(rng):
 
 def test_one_model_of_all_rows_is_noticed(rng):
     """The wrong rule: the tails of rows left out, and the law of a model that has seen them all."""
-    alpha, repeats, covered = 0.2, 40, 0
+    alpha, repeats, covered = 0.2, repeated(40), 0
     for locus, X, z in drawn(rng, Unstable(), 11, 11, repeats):
         engine, n = locus.engine_, 11
         tails = np.sort(np.concatenate(engine.tails))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore import operating_curve
 
-REPEATS, DELTA = 150, 0.1
+REPEATS, DELTA = repeated(150), 0.1
 
 
 class Continuous:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import assert_binomial
+from helpers import assert_binomial, repeated
 from locuscore._inputs.schema import Schema
 from locuscore._inputs.used_rows import Reuse, UsedRows, fisher_p_value
 
@@ -35,14 +35,14 @@ def equally(rng):
 @pytest.mark.parametrize("kind", [repeating, equally])
 @pytest.mark.parametrize(("n_calibration", "m"), [(75, 300), (150, 40)])
 def test_new_rows_are_refused_no_more_often_than_said(rng, kind, n_calibration, m):
-    draw, repeats = kind(rng), 400
+    draw, repeats = kind(rng), repeated(400)
     p = [looked_up(draw, 300, n_calibration, m).labelled.p_value for _ in range(repeats)]
     assert_binomial(np.sum(np.array(p) <= LEVEL), repeats, LEVEL, "greater")
 
 
 def test_all_rows_of_fit_against_the_rate_in_d1_would_refuse_new_rows(rng):
     """The tempting test holds what is found among more rows against a rate among fewer."""
-    repeats, refused = 400, 0
+    repeats, refused = repeated(400), 0
     for _ in range(repeats):
         found = looked_up(equally(rng), 300, 150, 300).labelled
         part = found.parts[0]

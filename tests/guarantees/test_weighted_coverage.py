@@ -6,14 +6,14 @@ from math import prod
 import numpy as np
 import pytest
 
-from helpers import assert_binomial, assert_close
+from helpers import assert_binomial, assert_close, repeated
 from locuscore._shared.weighted_coverage import (
     choice_probabilities,
     chosen_law,
     weighted_p_values,
 )
 
-LEVEL, REPEATS = 0.1, 300
+LEVEL, REPEATS = 0.1, repeated(300)
 
 
 def listed_law(weights, is_missed, m):

@@ -1,5 +1,6 @@
 """What several test files share: exact comparisons and exact statistical tests."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,11 @@ from scipy.stats import binomtest
 
 SMALLEST_P = 1e-6
 LONGEST_WAIT = 600  # seconds, for what hangs; how fast a machine is decides about no test
+
+
+def repeated(times):
+    """How often a test of a theorem repeats; ``make guarantees`` multiplies it, for more power."""
+    return times * int(os.environ.get("LOCUSCORE_REPEATS", "1"))
 
 
 def assert_close(actual, expected, rtol=0.0, atol=0.0):
