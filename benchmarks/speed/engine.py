@@ -1,97 +1,66 @@
-"""Where the time of the default engine goes, on one row and in a batch, beside its rivals.
+"""Where the time of the default engine goes, in a batch and on one row, with and without numba."""
 
-The rivals have learned the losses of the same D1 from the same signals, with as many trees and the
-same leaves. Stages are timed in turns, in processor time; a figure is the median of its rounds.
-"""
-
-import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from quantile_forest import RandomForestQuantileRegressor
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression
 
+from benchmarks.speed.figures import Figure, in_turns
+from benchmarks.speed.subjects import ALPHA, diamonds, fitted, linear, with_numba, without_numba
 from locuscore import Locus
-from locuscore.datasets import load_diamonds
-from locuscore.draws import average
 
-N_PREDICTOR, N_LABELLED = 5_000, 10_000
-ALPHA, TEN_ALPHAS = 0.1, np.linspace(0.05, 0.5, 10)
-TREES = {"n_estimators": 100, "min_samples_leaf": 3, "max_features": 0.5, "random_state": 0}
+TITLE = "Where the time goes"
+ABOUT = (
+    "Parts of `loss_bound` on the same rows of diamonds, for the default engine with its second "
+    "opinion and a linear g. Points are the order statistics and losses that a row finds in its "
+    "leaves, and the bound is one of them. One row is scored without numba in any case."
+)
+ROUNDS, N_NEW, TEN_ALPHAS = 7, 10_000, np.linspace(0.05, 0.5, 10)
 Call = Callable[[], object]
 
 
-def fitted() -> tuple[Locus, np.ndarray]:
-    """A default `Locus` for a linear predictor on diamonds, and new rows."""
-    X, y = load_diamonds(as_frame=False)
-    order = np.random.default_rng(0).permutation(len(y))
-    X, y = X[order], y[order]
-    g = LinearRegression().fit(X[:N_PREDICTOR], y[:N_PREDICTOR])
-    labelled = slice(N_PREDICTOR, N_PREDICTOR + N_LABELLED)
-    locus = Locus(g, random_state=0).fit(X[labelled], y[labelled])
-    z = locus.losses(X[labelled], y[labelled])
-    locus.losses_of_fit_rows = z[locus.fit_rows_]
-    return locus, X[labelled.stop :]
-
-
-def stages(locus: Locus, S: np.ndarray) -> dict[str, Call]:
-    """Parts of the work on rows given by their signals, each with all that comes before it."""
-    engine, model, opinion = locus.engine_, locus.loss_model_, locus.signals_.opinion.part
-    level, ten = (
+def stages(locus: Locus, X: np.ndarray) -> dict[str, Call]:
+    """Parts of the work, each with all that comes before it but for the signals."""
+    engine, model = locus.engine_, locus.loss_model_
+    S = locus.row_signals(X)
+    one, ten = (
         np.atleast_2d(locus.calibration_.level(np.atleast_1d(alpha), None))
         for alpha in (ALPHA, TEN_ALPHAS)
     )
-    seen = S[:, : opinion.model.n_features_in_]
-    tau = np.array([[float(np.median(locus.losses_of_fit_rows))]])
     return {
-        "second opinion": lambda: opinion.columns(seen, None),
+        "g": lambda: linear().predict(X),
+        "signals": lambda: locus.row_signals(X),
         "leaves": lambda: engine._places(S),
-        "laws, one bound": lambda: model.dist(S).isf(level),
-        "laws, ten bounds": lambda: model.dist(S).isf(ten),
-        "laws, one bound and one survival": lambda: _both(model.dist(S), level, tau),
-        "mean law": lambda: average(engine.predict_draws(S)),
+        "one bound": lambda: model.dist(S).isf(one),
+        "ten bounds": lambda: model.dist(S).isf(ten),
+        "all": lambda: locus.loss_bound(X, ALPHA),
     }
 
 
-def _both(law: object, level: np.ndarray, tau: np.ndarray) -> None:
-    law.isf(level)
-    law.sf(tau)
-
-
-def rivals(locus: Locus, S: np.ndarray) -> dict[str, Call]:
-    """Forests of others on the rows and signals that the engine has learned from."""
-    S1, z1 = locus.fit_signals_, locus.losses_of_fit_rows
-    quantiles = RandomForestQuantileRegressor(**TREES).fit(S1, z1)
-    forest = RandomForestRegressor(**TREES).fit(S1, z1)
-    return {
-        "quantile-forest": lambda: quantiles.predict(S, quantiles=[1 - ALPHA]),
-        "RandomForestRegressor.predict": lambda: forest.predict(S),
+def parts(times: dict[str, np.ndarray], ending: str, unit: str) -> Iterator[Figure]:
+    """What each stage adds to the one before it."""
+    found = {
+        "g": times["g"],
+        "second opinion": times["signals"] - times["g"],
+        "the leaf of each tree": times["leaves"],
+        "points and one bound": times["one bound"] - times["leaves"],
+        "nine more bounds": times["ten bounds"] - times["one bound"],
+        "checks and all else": times["all"] - times["signals"] - times["one bound"],
+        "`loss_bound` with one bound": times["all"],
     }
+    for name, values in found.items():
+        yield Figure(f"{name}{ending}", tuple(values), unit=unit)
 
 
-def in_turns(calls: dict[str, Call], n_rounds: int) -> dict[str, float]:
-    """Median seconds of processor time of each call."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(n_rounds):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            found[name].append(time.process_time() - start)
-    return {name: median(times) for name, times in found.items()}
-
-
-def rows(n_new: int = 20_000, n_rounds: int = 5) -> list[tuple[str, float, str]]:
-    """All figures: what, how much, and its unit."""
-    locus, X = fitted()
-    S = locus.row_signals(X[:n_new])
-    batch = in_turns(stages(locus, S) | rivals(locus, S), n_rounds)
-    one = in_turns(stages(locus, S[:1]), 40 * n_rounds)
-    return [
-        *(
-            (f"{n_new:,} rows: {name}", 1e6 * time / n_new, "us a row")
-            for name, time in batch.items()
-        ),
-        *((f"one row: {name}", 1e3 * time, "ms") for name, time in one.items()),
-    ]
+def figures() -> Iterator[Figure]:
+    locus, new = fitted(), diamonds().new
+    ways = {", 10,000 rows": without_numba, ", 10,000 rows with numba": with_numba}
+    batch = stages(locus, new[:N_NEW])
+    calls = {
+        f"{name}{ending}": way(call) for name, call in batch.items() for ending, way in ways.items()
+    }
+    times = in_turns(calls, ROUNDS)
+    for ending in ways:
+        each = {name: 1e6 * np.array(times[f"{name}{ending}"]) / N_NEW for name in batch}
+        yield from parts(each, ending, "us a row")
+    one = in_turns(stages(locus, new[:1]), ROUNDS, calls=200)
+    yield from parts({name: 1e3 * np.array(t) for name, t in one.items()}, ", one row", "ms")
