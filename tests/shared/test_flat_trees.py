@@ -11,8 +11,15 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+from locuscore._shared import boosting
 from locuscore._shared.boosting import FEW_ROWS, BoostedClasses, BoostedTrees
-from locuscore._shared.flat_trees import FlatTrees, _Nodes, flat_boosting, flat_forest
+from locuscore._shared.flat_trees import (
+    FlatBoosting,
+    FlatTrees,
+    _Nodes,
+    flat_boosting,
+    flat_forest,
+)
 
 N = 400
 
@@ -83,6 +90,31 @@ def test_a_model_is_pickled_without_its_arrays(rows):
     before = len(pickle.dumps(model))
     model.predict_proba(rows[:1])
     assert len(pickle.dumps(model)) == before
+
+
+def test_what_only_a_forged_archive_holds_is_left_to_scikit_learn(rows, rng):
+    """Thresholds that are NaN, and a start in another precision."""
+    model = BoostedTrees(max_iter=5, random_state=0).fit(rows, rng.normal(size=N))
+    assert FlatBoosting.of(model) is not None
+    model._baseline_prediction = model._baseline_prediction.astype(np.float32)
+    assert FlatBoosting.of(model) is None
+    model._baseline_prediction = model._baseline_prediction.astype(np.float64)
+    nodes = model._predictors[0][0].nodes
+    nodes["num_threshold"][nodes["is_leaf"] == 0] = np.nan
+    assert FlatBoosting.of(model) is None
+
+
+def test_many_trees_take_no_more_memory(rows, rng, monkeypatch):
+    """Rows are taken a few at a time where each takes much."""
+    model = BoostedTrees(max_iter=20, random_state=0).fit(rows, rng.normal(size=N))
+    sizes = []
+    raw = FlatBoosting.raw
+    monkeypatch.setattr(boosting, "machine_code", lambda n: object())
+    monkeypatch.setattr(boosting, "FLOATS", 3 * 20 * 50)
+    monkeypatch.setattr(FlatBoosting, "raw", lambda self, X: sizes.append(len(X)) or raw(self, X))
+    expected = HistGradientBoostingRegressor._raw_predict(model, rows)
+    assert np.array_equal(model._raw_predict(rows), expected)
+    assert max(sizes) == 50
 
 
 def test_a_forest_leads_to_the_same_leaves(rows, rng):

@@ -1,5 +1,6 @@
 """Compiled loops give what numpy and scikit-learn give, to the last bit, and start when it pays."""
 
+import os
 import subprocess
 import sys
 
@@ -77,7 +78,7 @@ def test_rows_of_another_width_are_refused(rows, start):
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
 def test_boosted_models_predict_what_scikit_learn_does(rows, rng, start, n_classes):
     number = BoostedTrees(max_iter=30, random_state=0).fit(rows, rng.normal(size=N))
     kind = BoostedClasses(max_iter=10, random_state=0).fit(rows, rng.integers(n_classes, size=N))
@@ -86,6 +87,7 @@ def test_boosted_models_predict_what_scikit_learn_does(rows, rng, start, n_class
     for n in (33, N):
         assert np.array_equal(number.predict(rows[:n]), before[0][:n])
         assert np.array_equal(kind.predict_proba(rows[:n]), before[1][:n])
+    assert kind._raw_predict(rows).flags.f_contiguous  # as scikit-learn's, which softmax adds up
 
 
 MADE = {
@@ -112,7 +114,7 @@ MADE = {
 @pytest.mark.parametrize("shape", [(40, 800), (7, 3000), (5, 2), (9, 1)])
 def test_points_are_those_of_sorted_floats(name, shape, rng, start):
     start(True)
-    points = MADE[name](rng, shape)
+    points = np.ascontiguousarray(MADE[name](rng, shape))
     expected = np.sort(points, axis=1)
     place = rng.integers(shape[1], size=(shape[0], 9))
     values = np.empty(place.shape)
@@ -127,6 +129,51 @@ def test_order_statistics_are_the_same_bits(rng, start):
     before = order_statistics(points, place)
     start(True)
     assert order_statistics(points, place).tobytes() == before.tobytes()
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32", ">f8", "longdouble"])
+def test_points_of_another_type_are_left_to_numpy(kind, rng, start):
+    """The loops read eight bytes for each point, and compiled code checks no index."""
+    points, place = (100 * rng.exponential(size=(50, 800))).astype(kind), np.array([720, 799])
+    before = order_statistics(points, place)
+    start(True)
+    assert np.array_equal(order_statistics(points, place), before)
+    assert np.array_equal(before, np.sort(points, axis=1)[:, place])
+
+
+@pytest.mark.extra
+def test_rows_of_another_type_are_left_to_numpy(rows, rng, start):
+    model = BoostedTrees(max_iter=5, random_state=0).fit(rows, rng.normal(size=N))
+    trees = flat_boosting(model).trees
+    before = trees.ends(rows.astype(np.float32))
+    start(True)
+    assert np.array_equal(trees.ends(rows.astype(np.float32)), before)
+
+
+@pytest.mark.extra
+def test_the_loops_take_nothing_else(start):
+    """So nothing is compiled, and nothing is read wrongly, after the start."""
+    start(True)
+    select = machine_code.machine_code().select
+    with pytest.raises(TypeError, match="No matching definition"):
+        select(np.zeros((2, 3), np.float32), np.zeros((2, 1), np.int64), np.empty((2, 1)))
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_damaged_cache_is_done_without(ending, tmp_path):
+    """As a crash or a full disk leaves it: the loops are compiled again, or numpy goes on."""
+    pytest.importorskip("numba")
+    code = "from locuscore._shared.machine_code import loaded; assert loaded() is not None"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [sys.executable, "-c", code]
+    subprocess.run(run, env=environment, check=True)
+    files = list(tmp_path.rglob(f"*.{ending}"))
+    assert files
+    for file in files:
+        file.write_bytes(b"")
+    subprocess.run(run, env=environment, check=True)
 
 
 @pytest.mark.extra
@@ -164,6 +211,29 @@ def test_a_call_on_many_rows_starts_it(rng):
     after = locus.loss_bound(np.tile(X, (ROWS_BEFORE // 400 + 1, 1)), 0.1)
     assert machine_code.machine_code() is not None
     assert np.array_equal(after[-400:], before)
+
+
+def test_a_start_that_fails_twice_leaves_numpy(monkeypatch):
+    asked = []
+
+    class Broken:
+        @staticmethod
+        def compiled(*, cache):
+            asked.append(cache)
+            raise OSError("the disk is full")
+
+    monkeypatch.setitem(sys.modules, "locuscore._shared.loops", Broken)
+    assert machine_code.loaded() is None
+    assert asked == [True, False]
+
+
+def test_a_fork_during_the_start_stays_without(monkeypatch):
+    """The child has the count, so it never waits for a lock that another thread held."""
+    starter = Starter()
+    monkeypatch.setattr(machine_code, "loaded", lambda: seen.append(starter._rows))
+    seen = []
+    starter.count(ROWS_BEFORE)
+    assert seen == [ROWS_BEFORE]
 
 
 def test_few_rows_start_nothing(monkeypatch):

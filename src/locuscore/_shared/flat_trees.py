@@ -29,6 +29,11 @@ MOST_NODES = 4_000_000  # of all trees; larger ones would take too much memory t
 Floats = NDArray[np.floating[Any]]
 
 
+def node_type(threshold: Any) -> np.dtype[Any]:
+    """What the compiled loop takes for a node."""
+    return np.dtype([("threshold", threshold), ("feature", np.int32), ("left", np.int32)])
+
+
 @dataclass(frozen=True, eq=False)
 class FlatTrees:
     """Nodes of several trees: the roots first, then siblings side by side, the left one first.
@@ -76,6 +81,8 @@ class FlatTrees:
             np.concatenate([getattr(tree, name) for tree in trees])
             for name in ("feature", "threshold", "missing_right")
         )
+        if np.isnan(threshold[splits]).any():  # of an archive: who goes left there is not settled
+            return None
         own_left = np.arange(len(order))
         own_left[new[splits]] = new[left]
         found = cls(
@@ -96,7 +103,7 @@ class FlatTrees:
         if width != self.n_features:
             raise ValueError(f"the trees have {self.n_features} features; got {width}.")
         loops = machine_code()
-        if loops is not None and n >= FEWEST_COMPILED:
+        if loops is not None and n >= FEWEST_COMPILED and rows.dtype == self.threshold.dtype:
             return self._ends_by(loops, rows)
         at = np.tile(np.arange(self.n_trees), n)
         first = np.repeat(np.arange(n) * width, self.n_trees)
@@ -122,17 +129,17 @@ class FlatTrees:
 
     def _ends_by(self, loops: Any, rows: Floats) -> IntArray:
         """The same, by the compiled loop."""
+        rows = np.ascontiguousarray(rows)
         missing = self.missing_right if np.isnan(rows).any() else None
         found: Any = np.empty((len(rows), self.n_trees), dtype=np.int32)
-        loops.follow(np.ascontiguousarray(rows), self._nodes, missing, found)
+        loops.follow(rows, self._nodes, missing, found)
         return found
 
     @cached_property
     def _nodes(self) -> Any:
-        """What a path needs of each node side by side, so that it comes from memory at once."""
-        kinds = [("threshold", self.threshold.dtype), ("feature", np.int32), ("left", np.int32)]
-        nodes = np.empty(len(self.left), dtype=kinds)
-        for name, _ in kinds:
+        """What a path needs of each node, side by side, so that it comes from memory at once."""
+        nodes = np.empty(len(self.left), dtype=node_type(self.threshold.dtype))
+        for name in ("threshold", "feature", "left"):
             nodes[name] = getattr(self, name)
         return nodes
 
@@ -241,18 +248,21 @@ class FlatBoosting:
         stages, start = model._predictors, np.asarray(model._baseline_prediction).ravel()
         if model._preprocessor is not None or any(len(stage) != len(start) for stage in stages):
             return None
+        if start.dtype != np.float64:  # of an archive
+            return None
         trees = [tree for stage in stages for tree in stage]
         flat = _flat(trees, _nodes_of_boosted, model.n_features_in_)
         if flat is None:
             return None
         values = np.concatenate([tree.nodes["value"] for tree in trees])[flat.node]
-        return cls(flat, values, start.astype(np.float64))
+        return cls(flat, values, start)
 
     def raw(self, X: FloatArray) -> FloatArray:
-        """Sums of all rounds, (n, trees per round), added in the order of scikit-learn."""
+        """Sums of all rounds, (n, trees per round), added and laid out as scikit-learn's are."""
         added = self.values.take(self.trees.ends(X)).reshape(len(X), -1, len(self.start))
         start = np.broadcast_to(self.start, (len(X), 1, len(self.start)))
-        return np.add.accumulate(np.concatenate([start, added], axis=1), axis=1)[:, -1]
+        sums = np.add.accumulate(np.concatenate([start, added], axis=1), axis=1)[:, -1]
+        return np.asfortranarray(sums)  # else a softmax adds up in another order
 
 
 def flat_boosting(model: Any) -> FlatBoosting | None:

@@ -5,25 +5,38 @@ have been checked: those of `FlatTrees`, and places within the rows.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import config, njit
+from numba import config, from_dtype, njit, types
+
+from locuscore._shared.flat_trees import node_type
 
 BUCKETS = 2048
 OCTAVES = 16  # that buckets tell apart below the largest point of a row
 MANTISSA = 52  # bits of a float of 64
 FEW = 128  # points that are sorted by insertion: most of them are often ties
-ARE_COMPILED = not config.DISABLE_JIT  # a setting of numba's, for debugging
 
 
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Compile at the first call, and keep the code in a file if there is a folder for it."""
-    try:
-        made: Callable[..., None] = njit(function, nogil=True, cache=True)
-    except RuntimeError:
-        made = njit(function, nogil=True)
-    return made
+def _array(kind: Any, ndim: int = 2, layout: str = "C", *, is_filled: bool = False) -> Any:
+    return types.Array(kind, ndim, layout, readonly=not is_filled)
+
+
+# What the loops take and nothing else, so that nothing is compiled later on.
+_FOLLOW = [
+    types.void(
+        _array(kind),
+        _array(from_dtype(node_type(name)), 1),
+        missing,
+        _array(types.int32, is_filled=True),
+    )
+    for kind, name in ((types.float32, np.float32), (types.float64, np.float64))
+    for missing in (types.none, _array(types.boolean, 1))
+]
+_SELECT = types.void(
+    _array(types.float64), _array(types.int64, layout="A"), _array(types.float64, is_filled=True)
+)
 
 
 def _inlined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,8 +44,7 @@ def _inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-@_compiled
-def follow(rows: Any, nodes: Any, missing: Any, ends: Any) -> None:
+def _follow(rows: Any, nodes: Any, missing: Any, ends: Any) -> None:
     """Fill `ends`, (n, trees), with the leaves of `FlatTrees`; `missing` is None without NaN.
 
     Eight rows go down a tree together: while one waits for its next node, the others move on.
@@ -47,10 +59,11 @@ def follow(rows: Any, nodes: Any, missing: Any, ends: Any) -> None:
                 *(min(i + 4, last), min(i + 5, last), min(i + 6, last), min(i + 7, last)),
             )
             at = (root, root, root, root, root, root, root, root)
-            below = _below_all(at, these, rows, nodes, missing)
-            while below != at:
-                at = below
+            while True:
                 below = _below_all(at, these, rows, nodes, missing)
+                if below == at:
+                    break
+                at = below
             for j in range(8):
                 ends[these[j], tree] = at[j]
 
@@ -80,8 +93,7 @@ def _below(at: Any, row: Any, nodes: Any, missing: Any) -> Any:
     return np.int32(node.left + ((value > node.threshold) | (np.isnan(value) & missing[at])))
 
 
-@_compiled
-def select(points: Any, place: Any, values: Any) -> None:
+def _select(points: Any, place: Any, values: Any) -> None:
     """Fill `values`, (n, k), with the points of each row at places of its ascending order.
 
     The bits of floats from zero on, read as whole numbers, are in the order of the floats. Their
@@ -137,3 +149,21 @@ def _sort(values: Any) -> None:
             values[j] = values[j - 1]
             j -= 1
         values[j] = value
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops as machine code."""
+
+    follow: Callable[..., None]
+    select: Callable[..., None]
+
+
+def compiled(*, cache: bool) -> Loops | None:
+    """Compile the loops, or read them from the files where they are kept; None if numba may not."""
+    if config.DISABLE_JIT:  # a setting of numba's, for debugging
+        return None
+    return Loops(
+        njit(_FOLLOW, nogil=True, cache=cache)(_follow),
+        njit(_SELECT, nogil=True, cache=cache)(_select),
+    )

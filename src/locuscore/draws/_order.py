@@ -32,7 +32,7 @@ def order_statistics(points: FloatArray, place: IntArray) -> FloatArray:
     is_small = points.size < FEWEST_NUMBERS
     if is_small or m > MOST_POINTS or _has_few_values(points[0]):
         return _by_sorting(points, place)
-    if loops := machine_code():
+    if points.dtype == np.float64 and (loops := machine_code()):
         values = np.empty(place.shape)
         loops.select(np.ascontiguousarray(points), place, values)
         return values

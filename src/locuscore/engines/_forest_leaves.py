@@ -89,7 +89,9 @@ class FlatForest:
         """Arrange a forest; None where that is not possible."""
         trees = flat_forest(forest)
         sizes = [tree.tree_.node_count for tree in forest.estimators_]
-        if trees is None or [len(part) for part in names] != sizes:
+        if trees is None or [np.shape(part) for part in names] != [(size,) for size in sizes]:
+            return None
+        if any(np.asarray(part).dtype != np.int32 for part in names):  # of an archive
             return None
         return cls(trees, np.concatenate(names)[trees.node])
 
