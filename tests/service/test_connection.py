@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+pytest.importorskip("uvicorn")
+
 from locuscore.service._connection import MOST_JOINED, MOST_PARTS, _Joined
 
 pytestmark = pytest.mark.extra
