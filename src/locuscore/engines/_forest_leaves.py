@@ -10,7 +10,7 @@ from locuscore._shared.blocks import row_blocks
 from locuscore._shared.flat_trees import FlatTrees, flat_forest
 from locuscore._shared.threads import in_threads
 
-FEW_ROWS = 32  # are faster in all trees at once, see benchmarks/speed/engine.py
+FEW_ROWS = 32  # are faster in all trees at once than tree by tree
 FEWEST_TO_SORT = 256
 ROWS_AT_A_TIME = 8192  # so many, with their leaves, stay in the cache from tree to tree
 

@@ -28,8 +28,8 @@ MOST_PARTS = 8  # of a longer answer, so that a slow client holds up whoever wri
 class _Joined:
     """A transport that sends the parts of an answer together.
 
-    uvicorn writes the head and the body of an answer one after the other. Sent at once, each costs
-    the system as much as both do, and wakes the client.
+    uvicorn writes the head and the body of an answer one after the other. Sent separately, each
+    costs the system as much as both together, and wakes the client.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
